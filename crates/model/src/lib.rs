@@ -1,0 +1,24 @@
+//! Pure data and the rules that hold for it: ids, scopes, tokens, chats, messages.
+//!
+//! This crate does no I/O, starts no task and knows neither SQL nor HTTP. A value of one of these types has been
+//! checked; code that holds one need not check again.
+
+pub mod access;
+pub mod chat;
+pub mod id;
+pub mod message;
+pub mod organization;
+pub mod secret;
+pub mod text;
+pub mod time;
+pub mod token;
+
+pub use access::{Scope, Scopes};
+pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
+pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, TokenId, UserId};
+pub use message::{Content, ContentError, Message, NewMessage, Parent, Role};
+pub use organization::{Organization, OrganizationName};
+pub use secret::{Secret, SecretHash};
+pub use text::TextError;
+pub use time::Timestamp;
+pub use token::{BearerToken, MalformedToken, NewToken, Token, TokenName};

@@ -1,0 +1,165 @@
+//! Messages: a tree per chat. A second child of one parent is a branch.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::id::{ChatId, ManifestId, MessageId};
+use crate::time::Timestamp;
+
+/// Who a message is from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// A person.
+    User,
+    /// A model.
+    Assistant,
+    /// A tool call that no message asked for.
+    Tool,
+}
+
+impl Role {
+    /// Every role there is.
+    pub const ALL: [Self; 3] = [Self::User, Self::Assistant, Self::Tool];
+
+    /// As it is written in the API and the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no role.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("unknown role; the roles are user, assistant and tool")]
+pub struct UnknownRole;
+
+impl FromStr for Role {
+    type Err = UnknownRole;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRole> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or(UnknownRole)
+    }
+}
+
+/// What a message says: a text, or a list of blocks, each an object with a `type`. Blocks are kept as they came,
+/// unknown fields included.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Content(Value);
+
+impl Content {
+    /// The content as JSON.
+    pub fn as_json(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// Why a JSON value is no content.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ContentError {
+    /// A number, an object, null…
+    #[error("must be a text or a list of blocks")]
+    NeitherTextNorBlocks,
+    /// A block that is not an object.
+    #[error("block {index} must be an object with a \"type\"")]
+    Untyped {
+        /// Which, counted from 0.
+        index: usize,
+    },
+}
+
+impl TryFrom<Value> for Content {
+    type Error = ContentError;
+
+    fn try_from(value: Value) -> Result<Self, ContentError> {
+        match &value {
+            Value::String(_) => Ok(Self(value)),
+            Value::Array(blocks) => match blocks.iter().position(|b| !b.get("type").is_some_and(Value::is_string)) {
+                Some(index) => Err(ContentError::Untyped { index }),
+                None => Ok(Self(value)),
+            },
+            _ => Err(ContentError::NeitherTextNorBlocks),
+        }
+    }
+}
+
+/// Where in the tree a new message goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Parent {
+    /// Below the message that the chat stands at, or at the top of an empty chat.
+    ActiveLeaf,
+    /// At the top, beside any others that are there.
+    Root,
+    /// Below this one.
+    Message(MessageId),
+}
+
+/// A message about to be added.
+#[derive(Clone, Debug)]
+pub struct NewMessage {
+    /// Where it goes.
+    pub parent: Parent,
+    /// Who it is from.
+    pub role: Role,
+    /// What it says.
+    pub content: Content,
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Its id.
+    pub id: MessageId,
+    /// The chat whose tree it is in.
+    pub chat_id: ChatId,
+    /// The message above it; none for one at the top.
+    pub parent_id: Option<MessageId>,
+    /// Who it is from.
+    pub role: Role,
+    /// What it says.
+    pub content: Content,
+    /// The workspace's state after it, where that differs from its nearest ancestor's.
+    pub manifest_id: Option<ManifestId>,
+    /// When it was added.
+    pub created_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn content() {
+        for good in [json!(""), json!("a\u{0}b"), json!([]), json!([{"type": "text", "text": "a", "x": 1}])] {
+            assert_eq!(Content::try_from(good.clone()).map(|c| c.0), Ok(good));
+        }
+        for bad in [json!(null), json!(1), json!({"type": "text"}), json!(true)] {
+            assert_eq!(Content::try_from(bad), Err(ContentError::NeitherTextNorBlocks));
+        }
+        for bad in [json!([{"type": "a"}, "b"]), json!([{"type": "a"}, {"type": 1}]), json!([{"type": "a"}, {}])] {
+            assert_eq!(Content::try_from(bad), Err(ContentError::Untyped { index: 1 }));
+        }
+    }
+
+    #[test]
+    fn roles() {
+        for role in Role::ALL {
+            assert_eq!(role.as_str().parse(), Ok(role));
+        }
+        assert_eq!("system".parse::<Role>(), Err(UnknownRole));
+    }
+}

@@ -1,0 +1,88 @@
+//! The rules for short texts that people type: names and titles.
+
+/// Why a text cannot be a name or a title.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum TextError {
+    /// Nothing but white space.
+    #[error("must not be empty")]
+    Empty,
+    /// More characters than there is room for.
+    #[error("must have at most {most} characters, not {has}")]
+    TooLong {
+        /// How many characters there may be.
+        most: usize,
+        /// How many there are.
+        has: usize,
+    },
+    /// A line break, a NUL or another character that is not text. Such characters forge lines in logs and
+    /// terminals, and PostgreSQL cannot keep a NUL at all.
+    #[error("must not have control characters; the one at position {position} is U+{code:04X}")]
+    Control {
+        /// How many characters stand before it.
+        position: usize,
+        /// Its code point.
+        code: u32,
+    },
+}
+
+/// Checks that `text` fits on one line and in `most` characters.
+pub(crate) fn one_line(text: &str, most: usize) -> Result<(), TextError> {
+    if text.trim().is_empty() {
+        return Err(TextError::Empty);
+    }
+    if let Some((position, c)) = text.chars().enumerate().find(|(_, c)| c.is_control()) {
+        return Err(TextError::Control { position, code: c.into() });
+    }
+    let has = text.chars().count();
+    if has > most { Err(TextError::TooLong { most, has }) } else { Ok(()) }
+}
+
+/// A checked text of one line: `line_type!(/// doc  Name, most)`.
+macro_rules! line_type {
+    ($(#[$doc:meta])* $name:ident, $most:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Eq, PartialEq)]
+        pub struct $name(String);
+
+        impl $name {
+            /// How many characters it may have.
+            pub const MOST: usize = $most;
+
+            /// The text itself.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::text::TextError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                $crate::text::one_line(text, $most).map(|()| Self(text.to_owned()))
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+pub(crate) use line_type;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        assert_eq!(one_line("Grüße, 世界 👋", 11), Ok(()));
+        assert_eq!(one_line(" \t ", 9), Err(TextError::Empty));
+        assert_eq!(one_line("", 9), Err(TextError::Empty));
+        assert_eq!(one_line("abc", 2), Err(TextError::TooLong { most: 2, has: 3 }));
+        assert_eq!(one_line("a\nb", 9), Err(TextError::Control { position: 1, code: 10 }));
+        assert_eq!(one_line("é\0", 9), Err(TextError::Control { position: 1, code: 0 }));
+        assert_eq!(one_line("\u{1b}[31mred", 9), Err(TextError::Control { position: 0, code: 27 }));
+    }
+}

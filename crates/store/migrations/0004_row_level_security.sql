@@ -1,0 +1,47 @@
+-- Why: on PostgreSQL the database itself keeps tenants apart. A forgotten WHERE in the program then shows nothing
+-- instead of everything. SQLite serves one person and has no such thing; there, every statement binds the organisation.
+
+-- Protects one table. FORCE binds the owner too. A missing setting and the empty one that a finished transaction
+-- leaves behind are both NULL here, and nothing equals NULL: without a bound organisation there are no rows. The
+-- sub-select is evaluated once a statement, not once a row.
+--@postgres CREATE FUNCTION kitbag_protect(table_name TEXT, organisation_column TEXT DEFAULT 'organization_id') RETURNS VOID
+--@postgres LANGUAGE plpgsql SET search_path = pg_catalog, public AS $$
+--@postgres DECLARE
+--@postgres     own TEXT := format('(%I = (SELECT nullif(current_setting(''kitbag.org'', true), '''')))', organisation_column);
+--@postgres BEGIN
+--@postgres     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', table_name);
+--@postgres     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', table_name);
+--@postgres     EXECUTE format('CREATE POLICY kitbag_select ON %I FOR SELECT USING %s', table_name, own);
+--@postgres     EXECUTE format('CREATE POLICY kitbag_insert ON %I FOR INSERT WITH CHECK %s', table_name, own);
+--@postgres     EXECUTE format('CREATE POLICY kitbag_update ON %I FOR UPDATE USING %s WITH CHECK %s', table_name, own, own);
+--@postgres     EXECUTE format('CREATE POLICY kitbag_delete ON %I FOR DELETE USING %s', table_name, own);
+--@postgres END $$;
+--@postgres REVOKE ALL ON FUNCTION kitbag_protect(TEXT, TEXT) FROM PUBLIC;
+
+--@postgres SELECT kitbag_protect('organizations', 'id');
+--@postgres SELECT kitbag_protect('organization_settings');
+--@postgres SELECT kitbag_protect('memberships');
+--@postgres SELECT kitbag_protect('api_tokens');
+--@postgres SELECT kitbag_protect('toolsets');
+--@postgres SELECT kitbag_protect('toolset_files');
+--@postgres SELECT kitbag_protect('tools');
+--@postgres SELECT kitbag_protect('tool_overrides');
+--@postgres SELECT kitbag_protect('toolset_mcp_servers');
+--@postgres SELECT kitbag_protect('toolset_skills');
+--@postgres SELECT kitbag_protect('trust_records');
+--@postgres SELECT kitbag_protect('tool_pins');
+--@postgres SELECT kitbag_protect('chats');
+--@postgres SELECT kitbag_protect('workspace_manifests');
+--@postgres SELECT kitbag_protect('messages');
+--@postgres SELECT kitbag_protect('tool_calls');
+
+-- The system door: it may read which organisations there are, and nothing else of them.
+--@postgres CREATE POLICY kitbag_system_select ON organizations FOR SELECT
+--@postgres     USING ((SELECT current_setting('kitbag.system', true)) = 'on');
+
+-- A person's row is for that person alone.
+--@postgres ALTER TABLE users ENABLE ROW LEVEL SECURITY;
+--@postgres ALTER TABLE users FORCE ROW LEVEL SECURITY;
+--@postgres CREATE POLICY kitbag_own_row ON users
+--@postgres     USING (id = (SELECT nullif(current_setting('kitbag.user', true), '')))
+--@postgres     WITH CHECK (id = (SELECT nullif(current_setting('kitbag.user', true), '')));

@@ -1,0 +1,27 @@
+//! The only room that knows SQL: SQLite for one person, PostgreSQL for many, with the same functions and the same
+//! statements.
+//!
+//! The way to a tenant's rows is a transaction bound to one organisation: [`Store::read`] and [`Store::write`]. No
+//! pool and no connection leaves this crate. On PostgreSQL row-level security is a second wall behind the first,
+//! which is that every statement names the organisation it is bound to.
+
+mod chats;
+mod error;
+mod messages;
+pub mod migrate;
+mod organizations;
+mod page;
+mod postgres;
+mod row;
+mod sqlite;
+mod store;
+mod system;
+mod tokens;
+mod tx;
+
+pub use error::{OpenError, StoreError};
+pub use messages::AddMessageError;
+pub use page::Page;
+pub use store::{Location, Store};
+pub use system::SystemTx;
+pub use tx::{Read, ReadTx, Tx, Write, WriteTx};

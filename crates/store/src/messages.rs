@@ -1,0 +1,120 @@
+//! Messages: the tree of a chat.
+
+use kitbag_model::{ChatId, Content, Message, MessageId, NewMessage, Parent, Timestamp};
+
+use serde_json::Value;
+
+use crate::error::StoreError;
+use crate::page::Page;
+use crate::row::{At, row};
+use crate::tx::{Tx, WriteTx, execute, on};
+
+row!(MessageRow {
+    id: String,
+    chat_id: String,
+    parent_id: Option<String>,
+    role: String,
+    content: String,
+    manifest_id: Option<String>,
+    created_at: At,
+});
+
+/// Why a message was not added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddMessageError {
+    /// There is no such chat.
+    #[error("no such chat")]
+    NoChat,
+    /// The parent is not a message of this chat.
+    #[error("the parent is not a message of this chat")]
+    NoParent,
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for AddMessageError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl TryFrom<MessageRow> for Message {
+    type Error = StoreError;
+
+    fn try_from(row: MessageRow) -> Result<Self, StoreError> {
+        let corrupt = |column| StoreError::Corrupt { column };
+        let content = serde_json::from_str::<Value>(&row.content).ok().and_then(|json| Content::try_from(json).ok());
+        Ok(Self {
+            id: row.id.parse().map_err(|_| corrupt("messages.id"))?,
+            chat_id: row.chat_id.parse().map_err(|_| corrupt("messages.chat_id"))?,
+            parent_id: row.parent_id.map(|id| id.parse()).transpose().map_err(|_| corrupt("messages.parent_id"))?,
+            role: row.role.parse().map_err(|_| corrupt("messages.role"))?,
+            content: content.ok_or_else(|| corrupt("messages.content"))?,
+            manifest_id: row
+                .manifest_id
+                .map(|id| id.parse())
+                .transpose()
+                .map_err(|_| corrupt("messages.manifest_id"))?,
+            created_at: row.created_at.0,
+        })
+    }
+}
+
+impl WriteTx {
+    /// Adds a message and makes it the chat's active leaf.
+    pub async fn add_message(&mut self, chat: ChatId, new: &NewMessage) -> Result<Message, AddMessageError> {
+        let (id, now) = (MessageId::generate(), At(Timestamp::now()));
+        // The update comes first because it locks the chat's row: of two writers that go below the active leaf, the
+        // second one sees the first one's message.
+        let active: Option<Option<String>> = on!(self, c => sqlx::query_scalar(
+            "UPDATE chats SET updated_at = $3 WHERE organization_id = $1 AND id = $2 RETURNING active_leaf_message_id")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(now).fetch_optional(c))?;
+        let active = active.ok_or(AddMessageError::NoChat)?;
+        let parent = match new.parent {
+            Parent::ActiveLeaf => active,
+            Parent::Root => None,
+            Parent::Message(parent) if self.has_message(chat, parent).await? => Some(parent.to_string()),
+            Parent::Message(_) => return Err(AddMessageError::NoParent),
+        };
+        let row: MessageRow = on!(self, c => sqlx::query_as(
+            "INSERT INTO messages (organization_id, chat_id, id, parent_id, role, content, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)
+             RETURNING id, chat_id, parent_id, role, content, manifest_id, created_at")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).bind(parent.as_deref())
+            .bind(new.role.as_str()).bind(new.content.as_json().to_string()).bind(now).fetch_one(c))?;
+        execute!(
+            self,
+            sqlx::query("UPDATE chats SET active_leaf_message_id = $3 WHERE organization_id = $1 AND id = $2")
+                .bind(self.org.as_str())
+                .bind(chat.to_string())
+                .bind(id.to_string())
+        )?;
+        Ok(row.try_into()?)
+    }
+}
+
+impl<Mode> Tx<Mode> {
+    /// Whether `id` is a message of `chat`.
+    async fn has_message(&mut self, chat: ChatId, id: MessageId) -> Result<bool, StoreError> {
+        let found: Option<String> = on!(self, c => sqlx::query_scalar(
+            "SELECT id FROM messages WHERE organization_id = $1 AND chat_id = $2 AND id = $3")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).fetch_optional(c))?;
+        Ok(found.is_some())
+    }
+
+    /// Messages of a chat, all branches, in the order they were added.
+    pub async fn messages(
+        &mut self,
+        chat: ChatId,
+        after: Option<MessageId>,
+        limit: u32,
+    ) -> Result<Page<Message>, StoreError> {
+        let after = after.map_or_else(String::new, |id| id.to_string());
+        let rows: Vec<MessageRow> = on!(self, c => sqlx::query_as(
+            "SELECT id, chat_id, parent_id, role, content, manifest_id, created_at FROM messages
+             WHERE organization_id = $1 AND chat_id = $2 AND id > $3 ORDER BY id LIMIT $4")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(after).bind(i64::from(limit) + 1).fetch_all(c))?;
+        Page::from_rows(rows, limit)
+    }
+}

@@ -1,0 +1,108 @@
+//! The migrations, embedded, and the few words in which their two dialects differ (`migrations/README.md`).
+
+use sha2::{Digest, Sha256};
+
+/// Which database a text is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+/// One step of the schema.
+pub(crate) struct Migration {
+    pub(crate) version: i64,
+    pub(crate) name: &'static str,
+    text: &'static str,
+}
+
+macro_rules! migrations {
+    ($($version:literal $name:literal),+ $(,)?) => {
+        &[$(Migration {
+            version: $version,
+            name: $name,
+            text: include_str!(concat!("../../migrations/", $name, ".sql")),
+        }),+]
+    };
+}
+
+/// All of them, in order.
+pub(crate) fn all() -> &'static [Migration] {
+    migrations![
+        1 "0001_organisations",
+        2 "0002_toolsets",
+        3 "0003_chats",
+        4 "0004_row_level_security",
+    ]
+}
+
+impl Migration {
+    /// The statements for one database.
+    pub(crate) fn sql(&self, dialect: Dialect) -> String {
+        self.text.lines().filter_map(|line| translate(line, dialect)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What shows that an applied migration is this one.
+    pub(crate) fn sha256(&self) -> String {
+        Sha256::digest(self.text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
+
+/// One line in the words of one database; nothing for comments and the other's lines.
+fn translate(line: &str, dialect: Dialect) -> Option<String> {
+    let (own, other) = match dialect {
+        Dialect::Sqlite => ("--@sqlite ", "--@postgres "),
+        Dialect::Postgres => ("--@postgres ", "--@sqlite "),
+    };
+    let line = line.strip_prefix(own).unwrap_or(line);
+    if line.starts_with(other) || line.trim_start().starts_with("--") {
+        return None;
+    }
+    if line == ");" && dialect == Dialect::Sqlite {
+        return Some(") STRICT;".to_owned());
+    }
+    Some(line.split(' ').map(|word| translate_word(word, dialect)).collect::<Vec<_>>().join(" "))
+}
+
+fn translate_word(word: &str, dialect: Dialect) -> String {
+    let bare = word.trim_end_matches([',', ';']);
+    let tail = &word[bare.len()..];
+    let own = match (bare, dialect) {
+        ("ID", Dialect::Sqlite) | ("JSON", _) | ("TIMESTAMP", Dialect::Sqlite) => "TEXT",
+        ("ID", Dialect::Postgres) => "TEXT COLLATE \"C\"",
+        ("BOOLEAN", Dialect::Sqlite) => "INTEGER",
+        ("INTEGER", Dialect::Postgres) => "BIGINT",
+        ("TIMESTAMP", Dialect::Postgres) => "TIMESTAMPTZ",
+        _ => return word.to_owned(),
+    };
+    format!("{own}{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_without_a_gap_and_each_says_why() {
+        for (index, migration) in all().iter().enumerate() {
+            assert_eq!(migration.version, index as i64 + 1);
+            assert!(migration.name.starts_with(&format!("{:04}_", migration.version)));
+            assert!(migration.text.starts_with("-- Why: "), "{} does not say why it is there", migration.name);
+        }
+    }
+
+    #[test]
+    fn dialects() {
+        let both = |line| (translate(line, Dialect::Sqlite), translate(line, Dialect::Postgres));
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(both("    id ID,"), (some("    id TEXT,"), some("    id TEXT COLLATE \"C\",")));
+        assert_eq!(
+            both("    on BOOLEAN NOT NULL,"),
+            (some("    on INTEGER NOT NULL,"), some("    on BOOLEAN NOT NULL,"))
+        );
+        assert_eq!(both("--@postgres SELECT 1;"), (None, some("SELECT 1;")));
+        assert_eq!(both("--@sqlite SELECT 1;"), (some("SELECT 1;"), None));
+        assert_eq!(both("    -- an ID"), (None, None));
+        assert_eq!(both(");"), (some(") STRICT;"), some(");")));
+    }
+}

@@ -1,0 +1,92 @@
+//! Brings a schema up to date: forward only, all or nothing, one migrator at a time.
+
+mod catalogue;
+mod postgres;
+
+use kitbag_model::Timestamp;
+use sqlx::{AssertSqlSafe, SqlitePool};
+
+use crate::error::OpenError;
+use crate::organizations::INSERT_LOCAL;
+use crate::row::{At, row};
+use catalogue::{Dialect, Migration};
+
+pub(crate) use postgres::check_postgres;
+pub use postgres::{Migrated, migrate_postgres};
+
+/// The version that this program needs.
+pub fn newest() -> i64 {
+    catalogue::all().last().map_or(0, |migration| migration.version)
+}
+
+const CREATE_HISTORY: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+    version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at TEXT NOT NULL)";
+const READ_HISTORY: &str = "SELECT version, sha256 FROM schema_migrations ORDER BY version";
+const WRITE_HISTORY: &str = "INSERT INTO schema_migrations (version, name, sha256, applied_at) VALUES ($1, $2, $3, $4)";
+
+row!(Applied { version: i64, sha256: String });
+
+/// What of the catalogue is still to be applied, or why nothing may be.
+fn pending(applied: &[Applied]) -> Result<&'static [Migration], OpenError> {
+    let known = catalogue::all();
+    if let Some(last) = applied.last().filter(|last| last.version > newest()) {
+        return Err(OpenError::Newer { found: last.version, known: newest() });
+    }
+    for (row, migration) in applied.iter().zip(known) {
+        if row.version != migration.version || row.sha256 != migration.sha256() {
+            return Err(OpenError::MigrationDiffers { version: row.version });
+        }
+    }
+    Ok(&known[applied.len().min(known.len())..])
+}
+
+/// SQLite, at start. The write lock is taken before the history is read, so two programs cannot both migrate; what
+/// a killed one left is rolled back by the next.
+pub(crate) async fn sqlite(pool: &SqlitePool) -> Result<(), OpenError> {
+    let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
+    sqlx::query(CREATE_HISTORY).execute(&mut *tx).await?;
+    let applied: Vec<Applied> = sqlx::query_as(READ_HISTORY).fetch_all(&mut *tx).await?;
+    for migration in pending(&applied)? {
+        tracing::info!(version = migration.version, name = migration.name, "migrating the database");
+        sqlx::raw_sql(AssertSqlSafe(migration.sql(Dialect::Sqlite))).execute(&mut *tx).await?;
+        sqlx::query(WRITE_HISTORY)
+            .bind(migration.version)
+            .bind(migration.name)
+            .bind(migration.sha256())
+            .bind(At(Timestamp::now()))
+            .execute(&mut *tx)
+            .await?;
+    }
+    for statement in INSERT_LOCAL {
+        sqlx::query(statement).bind(At(Timestamp::now())).execute(&mut *tx).await?;
+    }
+    Ok(tx.commit().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history() -> Vec<Applied> {
+        catalogue::all().iter().map(|m| Applied { version: m.version, sha256: m.sha256() }).collect()
+    }
+
+    #[test]
+    fn what_is_pending() {
+        let mut applied = history();
+        assert!(pending(&applied).expect("up to date").is_empty());
+        applied.pop();
+        assert_eq!(pending(&applied).expect("one behind").len(), 1);
+        assert_eq!(pending(&[]).expect("empty").len(), catalogue::all().len());
+    }
+
+    #[test]
+    fn a_newer_database_and_a_different_one_are_refused() {
+        let mut applied = history();
+        applied.push(Applied { version: newest() + 1, sha256: String::new() });
+        assert!(matches!(pending(&applied), Err(OpenError::Newer { .. })));
+        let mut applied = history();
+        applied[1].sha256 = "0".repeat(64);
+        assert!(matches!(pending(&applied), Err(OpenError::MigrationDiffers { version: 2 })));
+    }
+}

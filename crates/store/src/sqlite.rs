@@ -1,0 +1,41 @@
+//! SQLite: one file, one writer, several readers.
+//!
+//! A single writing connection makes "database is locked" impossible inside one process: writers queue in the pool,
+//! in order, instead of polling for the lock.
+
+use std::path::Path;
+
+use sqlx::SqlitePool;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+use crate::error::OpenError;
+use crate::migrate;
+use crate::store::PATIENCE;
+
+const READERS: u32 = 4;
+
+/// The connections to one file.
+#[derive(Clone)]
+pub(crate) struct SqlitePools {
+    pub(crate) writer: SqlitePool,
+    pub(crate) readers: SqlitePool,
+}
+
+/// Opens the file, making it if need be, and brings its schema up to date.
+pub(crate) async fn open(path: &Path) -> Result<SqlitePools, OpenError> {
+    let failed = |source| OpenError::Sqlite { path: path.to_owned(), source };
+    // FULL: what was acknowledged survives a power cut, not only a crash of this process.
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(PATIENCE);
+    let pool = SqlitePoolOptions::new().acquire_timeout(PATIENCE);
+    let writer = pool.clone().max_connections(1).connect_with(options.clone()).await.map_err(failed)?;
+    migrate::sqlite(&writer).await?;
+    let readers =
+        pool.max_connections(READERS).connect_with(options.pragma("query_only", "on")).await.map_err(failed)?;
+    Ok(SqlitePools { writer, readers })
+}

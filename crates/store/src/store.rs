@@ -1,0 +1,103 @@
+//! An open database.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kitbag_model::{OrgId, Secret};
+use sqlx::PgPool;
+
+use crate::error::{OpenError, StoreError};
+use crate::sqlite::SqlitePools;
+use crate::system::SystemTx;
+use crate::tx::{Inner, ReadTx, Tx, WriteTx};
+use crate::{postgres, sqlite};
+
+/// How long a request waits for the database before it is told to come again.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the database is.
+#[derive(Clone, Debug)]
+pub enum Location {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A server. The URL may hold a password.
+    Postgres(Secret),
+}
+
+/// An open database. Clones share it.
+#[derive(Clone)]
+pub struct Store {
+    database: Database,
+}
+
+#[derive(Clone)]
+enum Database {
+    Sqlite(SqlitePools),
+    Postgres(PgPool),
+}
+
+impl Store {
+    /// Opens the database. A SQLite file is made and brought up to date; a PostgreSQL schema is only looked at, since
+    /// the role that serves must not be able to change it.
+    pub async fn open(location: &Location) -> Result<Self, OpenError> {
+        let database = match location {
+            Location::Sqlite(path) => Database::Sqlite(sqlite::open(path).await?),
+            Location::Postgres(url) => Database::Postgres(postgres::open(url).await?),
+        };
+        Ok(Self { database })
+    }
+
+    /// Which database it is, for people and logs.
+    pub fn kind(&self) -> &'static str {
+        match self.database {
+            Database::Sqlite(_) => "sqlite",
+            Database::Postgres(_) => "postgres",
+        }
+    }
+
+    /// Asks the database for an answer.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        match &self.database {
+            Database::Sqlite(pools) => sqlx::query("SELECT 1").execute(&pools.readers).await.map(drop)?,
+            Database::Postgres(pool) => sqlx::query("SELECT 1").execute(pool).await.map(drop)?,
+        }
+        Ok(())
+    }
+
+    /// A transaction that only reads rows of `org`.
+    pub async fn read(&self, org: &OrgId) -> Result<ReadTx, StoreError> {
+        Tx::bind(self.begin_read().await?, org).await
+    }
+
+    /// A transaction that reads and writes rows of `org`.
+    pub async fn write(&self, org: &OrgId) -> Result<WriteTx, StoreError> {
+        let inner = match &self.database {
+            Database::Sqlite(pools) => Inner::Sqlite(pools.writer.begin_with("BEGIN IMMEDIATE").await?),
+            Database::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+        };
+        Tx::bind(inner, org).await
+    }
+
+    /// The system door: a transaction of no organisation, which may only learn which organisations there are.
+    pub async fn system(&self) -> Result<SystemTx, StoreError> {
+        SystemTx::open(self.begin_read().await?).await
+    }
+
+    async fn begin_read(&self) -> Result<Inner, StoreError> {
+        Ok(match &self.database {
+            Database::Sqlite(pools) => Inner::Sqlite(pools.readers.begin().await?),
+            Database::Postgres(pool) => Inner::Postgres(pool.begin_with("BEGIN READ ONLY").await?),
+        })
+    }
+
+    /// Waits for what is running, then closes every connection. SQLite folds its log into the file.
+    pub async fn close(&self) {
+        match &self.database {
+            Database::Sqlite(pools) => {
+                pools.readers.close().await;
+                pools.writer.close().await;
+            }
+            Database::Postgres(pool) => pool.close().await,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The tenant door: a transaction that is bound to one organisation.
+//!
+//! A [`ReadTx`] cannot write: the functions that do exist only on [`WriteTx`]. On SQLite readers run beside the one
+//! writer; on PostgreSQL a read transaction is `READ ONLY`, so the database holds the promise too.
+
+use std::marker::PhantomData;
+
+use kitbag_model::OrgId;
+use sqlx::{Postgres, Sqlite, Transaction};
+
+use crate::error::StoreError;
+
+/// Marks a transaction that only reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Read;
+
+/// Marks a transaction that may write.
+#[derive(Clone, Copy, Debug)]
+pub struct Write;
+
+/// A transaction that only reads.
+pub type ReadTx = Tx<Read>;
+
+/// A transaction that may write. Dropped without [`Tx::commit`], it leaves no trace.
+pub type WriteTx = Tx<Write>;
+
+/// A transaction bound to one organisation.
+pub struct Tx<Mode> {
+    pub(crate) inner: Inner,
+    pub(crate) org: OrgId,
+    mode: PhantomData<Mode>,
+}
+
+/// A transaction on one of the two databases.
+pub(crate) enum Inner {
+    Sqlite(Transaction<'static, Sqlite>),
+    Postgres(Transaction<'static, Postgres>),
+}
+
+impl<Mode> Tx<Mode> {
+    /// Binds a fresh transaction to `org`. The setting lives and dies with the transaction: one that belonged to the
+    /// connection would still be there for the next borrower.
+    pub(crate) async fn bind(mut inner: Inner, org: &OrgId) -> Result<Self, StoreError> {
+        if let Inner::Postgres(tx) = &mut inner {
+            sqlx::query("SELECT set_config('kitbag.org', $1, true)").bind(org.as_str()).execute(&mut **tx).await?;
+        }
+        Ok(Self { inner, org: org.clone(), mode: PhantomData })
+    }
+
+    /// The organisation it is bound to.
+    pub fn org(&self) -> &OrgId {
+        &self.org
+    }
+}
+
+impl WriteTx {
+    /// Makes everything that was written durable.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        match self.inner {
+            Inner::Sqlite(tx) => tx.commit().await?,
+            Inner::Postgres(tx) => tx.commit().await?,
+        }
+        Ok(())
+    }
+}
+
+/// Fetches on whichever database the transaction is of: `on!(tx, c => sqlx::query_as(…).fetch_one(c))`.
+macro_rules! on {
+    ($tx:expr, $connection:ident => $statement:expr) => {
+        match &mut $tx.inner {
+            $crate::tx::Inner::Sqlite(tx) => {
+                let $connection = &mut **tx;
+                $statement.await
+            }
+            $crate::tx::Inner::Postgres(tx) => {
+                let $connection = &mut **tx;
+                $statement.await
+            }
+        }
+    };
+}
+pub(crate) use on;
+
+/// Executes on whichever database the transaction is of, and says how many rows it touched.
+macro_rules! execute {
+    ($tx:expr, $statement:expr) => {
+        match &mut $tx.inner {
+            $crate::tx::Inner::Sqlite(tx) => $statement.execute(&mut **tx).await.map(|done| done.rows_affected()),
+            $crate::tx::Inner::Postgres(tx) => $statement.execute(&mut **tx).await.map(|done| done.rows_affected()),
+        }
+    };
+}
+pub(crate) use execute;

@@ -1,0 +1,69 @@
+//! The program, run to its end.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// How to start the program: which binary, which data folder, which environment.
+#[derive(Clone)]
+pub struct Program {
+    binary: PathBuf,
+    data: PathBuf,
+    env: Vec<(String, String)>,
+}
+
+impl Program {
+    /// The binary under test on a data folder. Tests pass `env!("CARGO_BIN_EXE_kitbag")`.
+    pub fn new(binary: &str, data: &Path) -> Self {
+        Self { binary: binary.into(), data: data.to_owned(), env: Vec::new() }
+    }
+
+    /// With one more variable in the environment.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The command, with an environment that holds nothing of the developer's own settings.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(args).env_clear().env("KITBAG_DATA", &self.data).stdin(Stdio::null());
+        for name in ["PATH", "HOME", "LANG", "TMPDIR"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self, args: &[&str]) -> Finished {
+        let Output { status, stdout, stderr } = self.command(args).output().expect("run the program");
+        Finished {
+            code: status.code(),
+            stdout: String::from_utf8(stdout).expect("UTF-8 on stdout"),
+            stderr: String::from_utf8(stderr).expect("UTF-8 on stderr"),
+        }
+    }
+}
+
+/// What a finished program left.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub stdout: String,
+    /// What it said beside.
+    pub stderr: String,
+}
+
+impl Finished {
+    /// The output of a `--json` command that went well.
+    pub fn json(&self) -> Value {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("not JSON ({error}): {self:?}"))
+    }
+}
