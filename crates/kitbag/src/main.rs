@@ -1,2 +1,51 @@
-//! x
-fn main() {}
+//! Kitbag: packages tools, runs them, shows their results and serves them to any agent.
+//!
+//! This crate is the command line and the wiring. What Kitbag does is in the other crates.
+
+mod cli;
+mod client;
+mod commands;
+mod config;
+mod data;
+mod failure;
+mod logging;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use failure::Failure;
+use output::Output;
+
+fn main() -> ExitCode {
+    // What we keep is nobody else's to read: databases, tokens, workspaces.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    let cli = Cli::parse();
+    let output = Output::new(cli.json);
+    match run(cli, &output) {
+        Ok(code) => code,
+        Err(failure) => output.failure(&failure),
+    }
+}
+
+fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let place = cli.place;
+    runtime.block_on(async {
+        match cli.command {
+            Command::Serve(flags) => commands::serve::run(&place, flags).await,
+            Command::Chat(command) => commands::chat::run(&place, command, output).await,
+            Command::Admin(command) => commands::admin::run(&place, command, output).await,
+            Command::Doctor => commands::doctor::run(&place, output).await,
+            Command::Completions { shell } => commands::completions::run(shell),
+            Command::Toolset(_)
+            | Command::Tool(_)
+            | Command::Mcp(_)
+            | Command::Workspace(_)
+            | Command::Run(_)
+            | Command::Executor(_) => Err(Failure::wrong_use("this command is not part of this version of Kitbag yet")),
+        }
+    })
+}

@@ -98,6 +98,11 @@ generated_id!(
     "token"
 );
 generated_id!(
+    /// What a browser holds after it was let in; public, unlike the session's secret.
+    SessionId,
+    "session"
+);
+generated_id!(
     /// A person.
     UserId,
     "user"

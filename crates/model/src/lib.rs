@@ -5,20 +5,23 @@
 
 pub mod access;
 pub mod chat;
+mod credential;
 pub mod id;
 pub mod message;
 pub mod organization;
 pub mod secret;
+pub mod session;
 pub mod text;
 pub mod time;
 pub mod token;
 
 pub use access::{Scope, Scopes};
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
-pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, TokenId, UserId};
+pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, UserId};
 pub use message::{Content, ContentError, Message, NewMessage, Parent, Role};
 pub use organization::{Organization, OrganizationName};
 pub use secret::{Secret, SecretHash};
+pub use session::{Session, SessionCookie};
 pub use text::TextError;
 pub use time::Timestamp;
 pub use token::{BearerToken, MalformedToken, NewToken, Token, TokenName};

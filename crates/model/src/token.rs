@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::access::Scopes;
+use crate::credential;
 use crate::id::{OrgId, TokenId};
 use crate::secret::{Secret, SecretHash};
 use crate::text::line_type;
@@ -31,7 +32,7 @@ impl BearerToken {
 
     /// The whole text, which is itself a secret.
     pub fn to_secret(&self) -> Secret {
-        Secret::new(format!("{PREFIX}{}.{}.{}", self.org, self.id, self.secret.expose()))
+        Secret::new(format!("{PREFIX}{}", credential::join(&self.org, &self.id, &self.secret)))
     }
 }
 
@@ -44,18 +45,8 @@ impl FromStr for BearerToken {
     type Err = MalformedToken;
 
     fn from_str(text: &str) -> Result<Self, MalformedToken> {
-        let mut parts = text.strip_prefix(PREFIX).ok_or(MalformedToken)?.split('.');
-        let (Some(org), Some(id), Some(secret), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
-            return Err(MalformedToken);
-        };
-        if secret.len() != 64 || !secret.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(MalformedToken);
-        }
-        Ok(Self {
-            org: org.parse().map_err(|_| MalformedToken)?,
-            id: id.parse().map_err(|_| MalformedToken)?,
-            secret: Secret::new(secret),
-        })
+        let parts = text.strip_prefix(PREFIX).and_then(credential::split);
+        parts.map(|(org, id, secret)| Self { org, id, secret }).ok_or(MalformedToken)
     }
 }
 

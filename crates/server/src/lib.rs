@@ -1,1 +1,19 @@
-//! x
+//! The HTTP API: who may enter, what they may ask, and how it is answered.
+//!
+//! It knows neither SQL (that is the store's) nor the command line. The same router serves the network and, inside one
+//! process, the command line, so that both can do exactly the same.
+
+mod access;
+mod api;
+mod app;
+mod edge;
+mod listen;
+mod ops;
+mod page;
+mod router;
+
+pub use access::embedded::{self, EmbeddedTokenError};
+pub use app::{App, Settings};
+pub use listen::serve;
+pub use ops::openapi::document as openapi;
+pub use router::router;

@@ -47,3 +47,16 @@ CREATE TABLE api_tokens (
     PRIMARY KEY (organization_id, id),
     FOREIGN KEY (organization_id, user_id) REFERENCES memberships (organization_id, user_id) ON DELETE CASCADE
 );
+
+-- What a browser holds instead of a token: it ends by itself, and with the token it was swapped for.
+CREATE TABLE sessions (
+    organization_id ID NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+    id ID NOT NULL,
+    token_id ID NOT NULL,
+    secret_sha256 TEXT NOT NULL,
+    created_at TIMESTAMP NOT NULL,
+    expires_at TIMESTAMP NOT NULL,
+    PRIMARY KEY (organization_id, id),
+    FOREIGN KEY (organization_id, token_id) REFERENCES api_tokens (organization_id, id) ON DELETE CASCADE
+);
+CREATE INDEX sessions_by_expiry ON sessions (organization_id, expires_at);

@@ -22,6 +22,7 @@
 --@postgres SELECT kitbag_protect('organization_settings');
 --@postgres SELECT kitbag_protect('memberships');
 --@postgres SELECT kitbag_protect('api_tokens');
+--@postgres SELECT kitbag_protect('sessions');
 --@postgres SELECT kitbag_protect('toolsets');
 --@postgres SELECT kitbag_protect('toolset_files');
 --@postgres SELECT kitbag_protect('tools');

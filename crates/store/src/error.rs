@@ -21,9 +21,12 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The server cannot be reached or refused.
-    #[error("cannot connect to PostgreSQL: {0}")]
-    Connect(sqlx::Error),
+    /// The server cannot be reached; it may be starting.
+    #[error("cannot reach PostgreSQL: {0}")]
+    Unreachable(sqlx::Error),
+    /// The server refused the connection: the role, the password, the database.
+    #[error("PostgreSQL refused the connection: {0}")]
+    Refused(sqlx::Error),
     /// A newer Kitbag made this database.
     #[error(
         "the database has schema version {found}, and this program knows versions up to {known}: \
@@ -82,6 +85,17 @@ pub enum OpenError {
     /// A statement failed.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),
+}
+
+impl OpenError {
+    /// Why a connection was not made.
+    pub(crate) fn connecting(error: sqlx::Error) -> Self {
+        match StoreError::from(error) {
+            StoreError::Unavailable(cause) => Self::Unreachable(cause),
+            StoreError::Database(cause) => Self::Refused(cause),
+            other => Self::Refused(sqlx::Error::Configuration(other.into())),
+        }
+    }
 }
 
 /// Why a request to an open database failed.

@@ -13,6 +13,7 @@ mod organizations;
 mod page;
 mod postgres;
 mod row;
+mod sessions;
 mod sqlite;
 mod store;
 mod system;

@@ -24,7 +24,7 @@ pub(crate) async fn open(url: &Secret) -> Result<PgPool, OpenError> {
         .after_connect(|connection, _| Box::pin(async move { connection.execute(SESSION).await.map(drop) }))
         .connect_with(options(url)?)
         .await
-        .map_err(OpenError::Connect)?;
+        .map_err(OpenError::connecting)?;
     migrate::check_postgres(&pool).await?;
     refuse_unsafe_role(&pool).await?;
     refuse_unprotected_tables(&pool).await?;

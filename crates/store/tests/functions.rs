@@ -3,7 +3,7 @@
 
 use kitbag_model::{
     BearerToken, Chat, ChatChange, ChatId, Content, Message, MessageId, NewChat, NewMessage, NewToken, OrgId, Parent,
-    Role, Scope, Scopes, Timestamp, TokenId, ToolSelectors,
+    Role, Scope, Scopes, SessionCookie, Timestamp, TokenId, ToolSelectors,
 };
 use kitbag_store::{AddMessageError, Store, StoreError};
 use kitbag_testkit::database::add_organization;
@@ -211,6 +211,27 @@ on_both! {
         assert!(tx.revoke_token(bearer.id).await.unwrap());
         assert!(!tx.revoke_token(bearer.id).await.unwrap());
         assert!(tx.token(bearer.id).await.unwrap().is_none());
+    }
+
+    async fn a_session_ends_with_its_token(database: TestDatabase) {
+        let (store, org) = database.open_with("acme").await;
+        let bearer = BearerToken::generate(org.clone());
+        let (cookie, stale) = (SessionCookie::generate(org.clone()), SessionCookie::generate(org.clone()));
+        let now = Timestamp::now();
+        let mut tx = store.write(&org).await.unwrap();
+        let new = NewToken { id: bearer.id, name: "t".parse().unwrap(), hash: bearer.secret.hash(), scopes: Scopes::ALL, expires_at: None };
+        tx.create_token(&new).await.unwrap();
+        tx.create_session(&stale, bearer.id, now).await.unwrap();
+        tx.create_session(&cookie, bearer.id, now.plus_seconds(60)).await.unwrap();
+        let session = tx.session(cookie.id).await.unwrap().unwrap();
+        assert!(session.admits(&cookie.secret, now) && !session.admits(&stale.secret, now));
+        assert_eq!((session.token_id, session.scopes), (bearer.id, Scopes::ALL));
+        assert!(tx.session(stale.id).await.unwrap().is_none(), "an ended session is forgotten by the next");
+        tx.commit().await.unwrap();
+        assert!(store.read(&OrgId::local()).await.unwrap().session(cookie.id).await.unwrap().is_none());
+        let mut tx = store.write(&org).await.unwrap();
+        tx.revoke_token(bearer.id).await.unwrap();
+        assert!(tx.session(cookie.id).await.unwrap().is_none());
     }
 
     async fn one_organisation_does_not_see_another(database: TestDatabase) {

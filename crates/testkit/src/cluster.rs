@@ -102,7 +102,9 @@ fn start(folder: &Path, runner: u32) {
     fs::create_dir_all(folder).expect("a folder for the test cluster");
     let user = server_user();
     if let Some((uid, gid)) = user {
-        std::os::unix::fs::chown(folder, Some(uid), Some(gid)).expect("give the folder to the server's user");
+        for path in [folder, &folder.with_extension("lock")] {
+            std::os::unix::fs::chown(path, Some(uid), Some(gid)).expect("give the folder to the server's user");
+        }
     }
     let data = folder.join("data");
     let as_user = |program: &Path| {
@@ -133,10 +135,11 @@ fn start(folder: &Path, runner: u32) {
             .args(["-o", &options, "start"]),
     );
     let keeper = format!(
-        "while [ -d /proc/{runner} ]; do sleep 0.2; done; '{}' -D '{}' -m immediate -s stop; rm -rf '{}'",
+        "while [ -d /proc/{runner} ]; do sleep 0.2; done; '{}' -D '{}' -m immediate -s stop; rm -rf '{}' '{}'",
         bin.join("pg_ctl").display(),
         data.display(),
-        folder.display()
+        folder.display(),
+        folder.with_extension("lock").display()
     );
     as_user(Path::new("/bin/sh"))
         .args(["-c", &keeper])

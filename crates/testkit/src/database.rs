@@ -1,56 +1,67 @@
 //! A database for one test.
 
-use kitbag_model::{OrgId, Secret};
+use std::path::Path;
+
+use kitbag_model::{BearerToken, NewToken, OrgId, Secret};
 use kitbag_store::{Location, Store};
 use sqlx::PgConnection;
 use tempfile::TempDir;
 
-use crate::cluster::{APP, Cluster};
+use crate::cluster::{APP, Cluster, SUPERUSER};
 
-/// A fresh database that no other test sees.
-pub enum TestDatabase {
-    /// A file in a folder of its own.
-    Sqlite(TempDir),
-    /// A copy of the migrated template.
-    Postgres {
-        /// Where it runs.
-        cluster: Cluster,
-        /// Its name.
-        name: String,
-    },
+/// A fresh database that no other test sees, with a data folder for the program.
+pub struct TestDatabase {
+    data: TempDir,
+    /// Where PostgreSQL runs and what the database is called there; none on SQLite.
+    postgres: Option<(Cluster, String)>,
 }
 
 impl TestDatabase {
-    /// On SQLite.
+    /// On SQLite, in the data folder.
     pub fn sqlite() -> Self {
-        Self::Sqlite(tempfile::tempdir().expect("a folder for a database"))
+        Self { data: tempfile::tempdir().expect("a data folder"), postgres: None }
     }
 
     /// On PostgreSQL, migrated.
     pub async fn postgres() -> Self {
         let cluster = Cluster::get().await;
         let name = cluster.migrated_database().await;
-        Self::Postgres { cluster, name }
+        Self { postgres: Some((cluster, name)), ..Self::sqlite() }
+    }
+
+    /// The data folder.
+    pub fn data(&self) -> &Path {
+        self.data.path()
     }
 
     /// Where the program finds it, as the app role.
     pub fn location(&self) -> Location {
-        match self {
-            Self::Sqlite(folder) => Location::Sqlite(folder.path().join("kitbag.db")),
-            Self::Postgres { .. } => Location::Postgres(self.url(APP)),
+        match self.postgres {
+            None => Location::Sqlite(self.data().join("kitbag.db")),
+            Some(_) => Location::Postgres(self.url(APP)),
         }
     }
 
     /// How `role` reaches it. PostgreSQL only.
     pub fn url(&self, role: &str) -> Secret {
-        let Self::Postgres { cluster, name } = self else { panic!("SQLite has no roles") };
+        let (cluster, name) = self.postgres.as_ref().expect("SQLite has no roles");
         cluster.url(role, name)
     }
 
     /// A plain connection as `role`. PostgreSQL only.
     pub async fn connect(&self, role: &str) -> PgConnection {
-        let Self::Postgres { cluster, name } = self else { panic!("SQLite has no roles") };
+        let (cluster, name) = self.postgres.as_ref().expect("SQLite has no roles");
         cluster.connect(role, name).await
+    }
+
+    /// What it is called. PostgreSQL only.
+    pub fn name(&self) -> &str {
+        &self.postgres.as_ref().expect("SQLite has no names").1
+    }
+
+    /// A superuser's connection to another database of the same cluster. PostgreSQL only.
+    pub async fn connect_to(&self, name: &str) -> PgConnection {
+        self.postgres.as_ref().expect("SQLite has no cluster").0.connect(SUPERUSER, name).await
     }
 
     /// Opens it.
@@ -73,4 +84,21 @@ pub async fn add_organization(store: &Store, org: &str) -> OrgId {
     tx.create_organization(&org.parse().expect("a valid name")).await.expect("make an organisation");
     tx.commit().await.expect("commit");
     id
+}
+
+/// Makes a token of `org` with these scopes. Its text.
+pub async fn add_token(store: &Store, org: &OrgId, scopes: &str) -> String {
+    let bearer = BearerToken::generate(org.clone());
+    let scopes = scopes.parse().expect("valid scopes");
+    let new = NewToken {
+        id: bearer.id,
+        name: "test".parse().expect("a name"),
+        hash: bearer.secret.hash(),
+        scopes,
+        expires_at: None,
+    };
+    let mut tx = store.write(org).await.expect("a transaction");
+    tx.create_token(&new).await.expect("make a token");
+    tx.commit().await.expect("commit");
+    bearer.to_secret().expose().to_owned()
 }

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use kitbag_store::Location;
 use serde_json::Value;
+
+use crate::database::TestDatabase;
 
 /// How to start the program: which binary, which data folder, which environment.
 #[derive(Clone)]
@@ -17,6 +20,15 @@ impl Program {
     /// The binary under test on a data folder. Tests pass `env!("CARGO_BIN_EXE_kitbag")`.
     pub fn new(binary: &str, data: &Path) -> Self {
         Self { binary: binary.into(), data: data.to_owned(), env: Vec::new() }
+    }
+
+    /// The binary under test on the data folder and the database of a test.
+    pub fn on(binary: &str, database: &TestDatabase) -> Self {
+        let program = Self::new(binary, database.data());
+        match database.location() {
+            Location::Sqlite(_) => program,
+            Location::Postgres(url) => program.env("KITBAG_DATABASE", url.expose()),
+        }
     }
 
     /// With one more variable in the environment.

@@ -7,7 +7,6 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use kitbag_store::Location;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -30,15 +29,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts on a data folder and a database, on a free port, with more arguments, and waits for the ready line.
-    pub fn start(binary: &str, data: &Path, database: &TestDatabase, more: &[&str]) -> Self {
+    /// Serves the data folder and the database of a test on a free port, with more arguments.
+    pub fn start(binary: &str, database: &TestDatabase, more: &[&str]) -> Self {
         let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
         args.extend(more);
-        let program = match database.location() {
-            Location::Sqlite(_) => Program::new(binary, data),
-            Location::Postgres(url) => Program::new(binary, data).env("KITBAG_DATABASE", url.expose()),
-        };
-        Self::start_program(&program, data, &args)
+        Self::start_program(&Program::on(binary, database), database.data(), &args)
     }
 
     /// Starts the program with exactly these arguments, and waits for the ready line.

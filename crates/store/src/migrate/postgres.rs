@@ -26,7 +26,7 @@ pub struct Migrated {
 
 /// Makes or upgrades the schema with the owner's URL, and grants the app role what it needs and no more.
 pub async fn migrate_postgres(owner: &Secret, app_role: &str) -> Result<Migrated, OpenError> {
-    let mut connection = postgres::options(owner)?.connect().await.map_err(OpenError::Connect)?;
+    let mut connection = postgres::options(owner)?.connect().await.map_err(OpenError::connecting)?;
     let mut tx = connection.begin().await?;
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK).execute(&mut *tx).await?;
     sqlx::query(CREATE_HISTORY).execute(&mut *tx).await?;

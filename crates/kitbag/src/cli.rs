@@ -1,0 +1,201 @@
+//! The tree of commands. Doc comments here are the help texts.
+
+use std::path::PathBuf;
+
+use clap::builder::BoolishValueParser;
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KITBAG_COMMIT"), ")");
+
+const AFTER_HELP: &str = "\
+A command talks to the server that runs on its data folder, or opens the folder itself.
+Exit codes: 0 done, 1 failed or not found, 2 wrong use or invalid input.";
+
+/// Packages tools, runs them, shows their results and serves them to any agent.
+#[derive(Parser)]
+#[command(name = "kitbag", version = VERSION, after_help = AFTER_HELP, infer_long_args = false)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// Print JSON on stdout, and nothing else there
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where everything is kept.
+#[derive(Args, Clone)]
+pub(crate) struct Place {
+    /// The data folder [default: $XDG_DATA_HOME/kitbag, else ~/.local/share/kitbag]
+    #[arg(long, global = true, env = "KITBAG_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// The configuration file [default: kitbag.toml in the data folder]
+    #[arg(long, global = true, env = "KITBAG_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Start the server
+    Serve(ServeFlags),
+    /// Make, list, read and delete chats and their messages
+    #[command(subcommand)]
+    Chat(ChatCommand),
+    /// Set up the database, tokens
+    #[command(subcommand)]
+    Admin(AdminCommand),
+    /// Check what this machine offers, and say what to do about what is missing
+    Doctor,
+    /// Print the completion script of a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    #[command(hide = true)]
+    Toolset(NotYet),
+    #[command(hide = true)]
+    Tool(NotYet),
+    #[command(hide = true)]
+    Mcp(NotYet),
+    #[command(hide = true)]
+    Workspace(NotYet),
+    #[command(hide = true)]
+    Run(NotYet),
+    #[command(hide = true)]
+    Executor(NotYet),
+}
+
+/// A command whose name is taken but which this version does not have: it says so, rather than guess another name.
+#[derive(Args)]
+pub(crate) struct NotYet {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _rest: Vec<String>,
+}
+
+/// How to serve. Every flag also reads `KITBAG_<FLAG>` and a key of `kitbag.toml`; the flag wins over the variable, the
+/// variable over the file.
+#[derive(Args, Clone, Default)]
+pub(crate) struct ServeFlags {
+    /// The address to listen on; port 0 picks a free one [default: 127.0.0.1:8700]
+    #[arg(long, env = "KITBAG_LISTEN", value_name = "ADDR")]
+    pub(crate) listen: Option<String>,
+
+    /// A PostgreSQL URL; without one, SQLite in the data folder
+    #[arg(long, env = "KITBAG_DATABASE", value_name = "URL", hide_env_values = true)]
+    pub(crate) database: Option<String>,
+
+    /// Let everybody in who reaches the server; on a loopback address only
+    #[arg(long, env = "KITBAG_NO_AUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    pub(crate) no_auth: Option<bool>,
+
+    /// Names, beside localhost and addresses, under which the server may be reached
+    #[arg(long, env = "KITBAG_ALLOWED_HOSTS", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) allowed_hosts: Option<Vec<String>>,
+
+    /// The most bytes that a request's body may have [default: 4194304]
+    #[arg(long, env = "KITBAG_MAX_BODY_BYTES", value_name = "BYTES")]
+    pub(crate) max_body_bytes: Option<usize>,
+
+    /// How long a request may take [default: 30]
+    #[arg(long, env = "KITBAG_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    pub(crate) request_timeout_seconds: Option<u64>,
+
+    /// How long running requests may take to finish when the server stops [default: 10]
+    #[arg(long, env = "KITBAG_DRAIN_SECONDS", value_name = "SECONDS")]
+    pub(crate) drain_seconds: Option<u64>,
+
+    /// What to log: a level, or a filter such as info,kitbag_store=debug [default: info]
+    #[arg(long, env = "KITBAG_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+
+    /// How to log [default: text on a terminal, json otherwise]
+    #[arg(long, env = "KITBAG_LOG_FORMAT", value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub(crate) log_format: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ChatCommand {
+    /// Make a chat
+    New {
+        /// Its title
+        #[arg(long)]
+        title: Option<String>,
+        /// A tool it may use; may be given several times
+        #[arg(long = "tool", value_name = "SELECTOR")]
+        tools: Vec<String>,
+    },
+    /// List the chats, newest first
+    List {
+        /// How many at the most; all, if absent
+        #[arg(long)]
+        limit: Option<usize>,
+    },
+    /// Show a chat and its messages
+    Show {
+        /// The chat's id
+        chat: String,
+    },
+    /// Add a message, which becomes the one the chat stands at
+    Say {
+        /// The chat's id
+        chat: String,
+        /// What it says
+        text: String,
+        /// user, assistant or tool
+        #[arg(long, default_value = "user")]
+        role: String,
+        /// The message to go below; the one the chat stands at, if absent
+        #[arg(long, value_name = "MESSAGE")]
+        parent: Option<String>,
+    },
+    /// Delete a chat with everything in it
+    Delete {
+        /// The chat's id
+        chat: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum AdminCommand {
+    /// Make or upgrade the schema on PostgreSQL, and grant the role that serves what it needs
+    Migrate {
+        /// The URL of the role that owns the tables
+        #[arg(long, env = "KITBAG_OWNER_DATABASE", value_name = "OWNER_URL", hide_env_values = true)]
+        database: String,
+        /// The role that `kitbag serve` connects as; made if it is missing
+        #[arg(long, value_name = "ROLE", default_value = "kitbag_app")]
+        app_role: String,
+    },
+    /// Make, list and revoke API tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and print it, this once
+    New {
+        /// What it is for
+        #[arg(long)]
+        name: String,
+        /// use (list, read, call), manage (decide, trust, install); may be given several times
+        #[arg(long = "scope", value_name = "SCOPE", required = true)]
+        scopes: Vec<String>,
+        /// After how many seconds it ends; never, if absent
+        #[arg(long, value_name = "SECONDS")]
+        expires_in: Option<u32>,
+    },
+    /// List the tokens
+    List,
+    /// End a token at once
+    Revoke {
+        /// The token's id
+        token: String,
+    },
+}

@@ -1,0 +1,171 @@
+//! How a command asks: the API of the server that runs on its data folder, or, if none does, the same API on the folder
+//! itself, inside this process. Either way it is one API, so a command can do what a program can, and no more.
+
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use kitbag_server::App;
+use kitbag_store::Store;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use crate::cli::Place;
+use crate::config::Config;
+use crate::data::{Attempt, DataFolder, Hold, RunningServer};
+use crate::failure::{Doing, Failure, not_opened};
+
+/// How long a server that is just starting may take to say where it is.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A way to the API.
+pub(crate) enum Client {
+    Running { http: reqwest::Client, server: RunningServer },
+    Inside { router: Router, store: Store, _hold: Hold },
+}
+
+impl Client {
+    /// Finds the running server, or opens the folder.
+    pub(crate) async fn open(place: &Place) -> Result<Self, Failure> {
+        let folder = DataFolder::open(place)?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Attempt::Held(hold) = folder.hold_shared()? {
+                return Self::inside(place, &folder, hold).await;
+            }
+            if let Some(server) = folder.announced()? {
+                return Ok(Self::Running { http: kitbag_guard::dial::loopback_client()?, server });
+            }
+            if Instant::now() > end {
+                return Err(Failure::failed(format!(
+                    "another Kitbag holds {} and does not say where it listens",
+                    folder.path().display()
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn inside(place: &Place, folder: &DataFolder, hold: Hold) -> Result<Self, Failure> {
+        let config = Config::of_folder(folder, place.config.as_deref())?;
+        let store = Store::open(&config.database).await.map_err(not_opened)?;
+        // Whoever can open the folder owns what is in it: there is nobody else to ask for a token.
+        let settings = kitbag_server::Settings { no_auth: true, ..config.settings };
+        let router = kitbag_server::router(App::new(store.clone(), settings, None));
+        Ok(Self::Inside { router, store, _hold: hold })
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(Method::GET, path, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(Method::POST, path, Some(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(Method::DELETE, path, None).await
+    }
+
+    /// All items of a list, or the first `most` of them.
+    pub(crate) async fn list(&self, path: &str, most: Option<usize>) -> Result<Vec<Value>, Failure> {
+        let most = most.unwrap_or(usize::MAX);
+        let mut items = Vec::new();
+        let mut query = "?limit=200".to_owned();
+        loop {
+            let mut page = self.get(&format!("{path}{query}")).await?;
+            if let Some(more) = page["items"].as_array_mut() {
+                items.append(more);
+            }
+            match page["nextCursor"].as_str().filter(|_| items.len() < most) {
+                Some(cursor) => query = format!("?limit=200&cursor={cursor}"),
+                None => break,
+            }
+        }
+        items.truncate(most);
+        Ok(items)
+    }
+
+    /// Lets go of the folder. SQLite folds its log into the file.
+    pub(crate) async fn close(self) {
+        if let Self::Inside { store, .. } = self {
+            store.close().await;
+        }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let (status, bytes) = match self {
+            Self::Running { http, server } => over_http(http, server, method, path, body).await?,
+            Self::Inside { router, .. } => in_process(router, method, path, body).await?,
+        };
+        let answer: Value =
+            if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap_or_default() };
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let message =
+            answer["message"].as_str().map_or_else(|| format!("the server answered {status}"), ToOwned::to_owned);
+        Err(Failure::refused(status.as_u16(), answer["code"].as_str().unwrap_or("FAILED").to_owned(), message))
+    }
+}
+
+async fn over_http(
+    http: &reqwest::Client,
+    server: &RunningServer,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<(StatusCode, Vec<u8>), Failure> {
+    let mut request = http.request(method, format!("{}{path}", server.url)).bearer_auth(&server.token);
+    if let Some(body) = body {
+        request = request.json(body);
+    }
+    let gone = || format!("cannot reach the server (process {}) at {}", server.pid, server.url);
+    let response = request.send().await.doing(gone())?;
+    let status = response.status();
+    Ok((status, response.bytes().await.doing(gone())?.to_vec()))
+}
+
+async fn in_process(
+    router: &Router,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<(StatusCode, Vec<u8>), Failure> {
+    let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+    let body = match body {
+        Some(body) => {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+            Body::from(body.to_string())
+        }
+        None => Body::empty(),
+    };
+    let response = router.clone().oneshot(request.body(body)?).await?;
+    let status = response.status();
+    Ok((status, response.into_body().collect().await?.to_bytes().to_vec()))
+}
+
+/// A value as one segment of a path: `a/b` must not become two.
+pub(crate) fn segment(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let encode = |byte: u8| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    match text {
+        // A segment of dots would be resolved away before it is sent.
+        "." | ".." => text.replace('.', "%2E"),
+        _ => text.bytes().map(encode).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::segment;
+
+    #[test]
+    fn segments() {
+        assert_eq!(segment("abc-1_2.~"), "abc-1_2.~");
+        assert_eq!(segment("a/b?c#d é"), "a%2Fb%3Fc%23d%20%C3%A9");
+        assert_eq!(segment(".."), "%2E%2E");
+    }
+}

@@ -1,0 +1,91 @@
+//! `kitbag chat`
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::cli::{ChatCommand, Place};
+use crate::client::{Client, segment};
+use crate::failure::Failure;
+use crate::output::{Output, table, text};
+
+const CHATS: &str = "/v1/orgs/local/chats";
+
+pub(crate) async fn run(place: &Place, command: ChatCommand, output: &Output) -> Result<ExitCode, Failure> {
+    let client = Client::open(place).await?;
+    let done = dispatch(&client, command, output).await;
+    client.close().await;
+    done
+}
+
+async fn dispatch(client: &Client, command: ChatCommand, output: &Output) -> Result<ExitCode, Failure> {
+    match command {
+        ChatCommand::New { title, tools } => {
+            let selectors = (!tools.is_empty()).then_some(tools);
+            let chat = client.post(CHATS, &json!({ "title": title, "toolSelectors": selectors })).await?;
+            output.result(&chat, |chat| text(chat, "id").to_owned())
+        }
+        ChatCommand::List { limit } => {
+            let chats = client.list(CHATS, limit).await?;
+            output.result(&json!({ "items": chats }), |_| chat_table(&chats))
+        }
+        ChatCommand::Show { chat } => {
+            let path = format!("{CHATS}/{}", segment(&chat));
+            let found = client.get(&path).await?;
+            let messages = client.list(&format!("{path}/messages"), None).await?;
+            output.result(&json!({ "chat": found, "messages": messages }), |_| conversation(&found, &messages))
+        }
+        ChatCommand::Say { chat, text: said, role, parent } => {
+            let mut body = json!({ "role": role, "content": said });
+            if let Some(parent) = parent {
+                body["parentId"] = parent.into();
+            }
+            let message = client.post(&format!("{CHATS}/{}/messages", segment(&chat)), &body).await?;
+            output.result(&message, |message| text(message, "id").to_owned())
+        }
+        ChatCommand::Delete { chat } => {
+            client.delete(&format!("{CHATS}/{}", segment(&chat))).await?;
+            output.result(&json!({ "deleted": chat }), |_| format!("deleted {chat}"))
+        }
+    }
+}
+
+fn chat_table(chats: &[Value]) -> String {
+    if chats.is_empty() {
+        return "There are no chats yet. Make one with: kitbag chat new --title TITLE".to_owned();
+    }
+    let row = |chat: &Value| ["id", "updatedAt", "title"].map(|field| text(chat, field).to_owned());
+    table(["CHAT", "CHANGED", "TITLE"], &chats.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The messages in the order they were added; `*` marks those on the way to where the chat stands.
+fn conversation(chat: &Value, messages: &[Value]) -> String {
+    let title = chat["title"].as_str().unwrap_or("(untitled)");
+    if messages.is_empty() {
+        return format!("{title}\nThere are no messages yet.");
+    }
+    let mut path = Vec::new();
+    let mut at = chat["activeLeafMessageId"].as_str();
+    while let Some(message) = at.and_then(|id| messages.iter().find(|message| text(message, "id") == id)) {
+        path.push(text(message, "id"));
+        at = message["parentId"].as_str();
+    }
+    let row = |message: &Value| {
+        let mark = if path.contains(&text(message, "id")) { "*" } else { "" };
+        let parent = message["parentId"].as_str().unwrap_or("(top)");
+        [mark, text(message, "id"), parent, text(message, "role"), &one_line(&message["content"])]
+            .map(ToOwned::to_owned)
+    };
+    format!(
+        "{title}\n{}",
+        table(["", "MESSAGE", "BELOW", "ROLE", "CONTENT"], &messages.iter().map(row).collect::<Vec<_>>())
+    )
+}
+
+/// A message's beginning, without what could move the cursor or colour the terminal.
+fn one_line(content: &Value) -> String {
+    const MOST: usize = 60;
+    let whole = content.as_str().map_or_else(|| content.to_string(), ToOwned::to_owned);
+    let plain: String = whole.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST).collect();
+    if whole.chars().count() > MOST { format!("{plain}…") } else { plain }
+}

@@ -1,0 +1,152 @@
+//! `kitbag serve`
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kitbag_server::{App, Settings, embedded};
+use kitbag_store::{Location, OpenError, Store};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+
+use crate::cli::{Place, ServeFlags};
+use crate::config::Config;
+use crate::data::{Attempt, DataFolder, Hold, RunningServer};
+use crate::failure::{Doing, Failure, not_opened};
+use crate::{logging, output};
+
+/// How long a command may be in the way of a server that starts.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a database may take to be there: machines that start together do not start in order.
+const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Failure> {
+    let folder = DataFolder::open(place)?;
+    let config = Config::load(&folder, place.config.as_deref(), flags)?;
+    logging::start(&config.log, config.log_format.as_deref())?;
+    let _hold = hold(&folder).await?;
+    let store = open_store(&config.database).await?;
+    let token = embedded::ensure(&folder.token_file(), &store).await?;
+    let (listener, settings) = bind(config.settings).await?;
+    let url = format!("http://{}", settings.address);
+    let app = App::new(store.clone(), settings, Some(start_metrics()?));
+
+    // Before anybody can know that we are there: a signal that comes early must not kill us.
+    let signals = Signals::listen()?;
+    let announcement = folder.announce(&url, &token)?;
+    tracing::info!(%url, database = store.kind(), data = %folder.path().display(), "ready");
+    output::print(&format!("kitbag listening on {url}/?token={}", token.expose()))?;
+    let drained = serve_until_stopped(listener, app, signals, config.drain).await;
+
+    drop(announcement);
+    if !drained {
+        tracing::warn!("some requests did not finish in time and were cut off");
+    }
+    store.close().await;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One server per data folder. A command may hold it for a moment; a server holds it for good.
+async fn hold(folder: &DataFolder) -> Result<Hold, Failure> {
+    let end = Instant::now() + LOCK_PATIENCE;
+    loop {
+        if let Attempt::Held(hold) = folder.hold_alone()? {
+            return Ok(hold);
+        }
+        let server = folder.announced()?.filter(RunningServer::is_alive);
+        if server.is_some() || Instant::now() > end {
+            let holder = server.map_or_else(
+                || "another kitbag process".to_owned(),
+                |server| format!("process {} at {}", server.pid, server.url),
+            );
+            return Err(Failure::wrong_use(format!(
+                "the data folder {} is in use by {holder}. Stop that one, or give another folder with --data",
+                folder.path().display()
+            )));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Opens the database, and waits for one that is still starting.
+async fn open_store(location: &Location) -> Result<Store, Failure> {
+    let end = Instant::now() + DATABASE_PATIENCE;
+    loop {
+        match Store::open(location).await {
+            Err(OpenError::Unreachable(cause)) if Instant::now() < end => {
+                tracing::warn!(%cause, "cannot reach the database yet; trying again");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            done => return done.map_err(not_opened),
+        }
+    }
+}
+
+/// Binds the address; afterwards the settings have the port that was picked.
+async fn bind(settings: Settings) -> Result<(TcpListener, Settings), Failure> {
+    let listener = TcpListener::bind(settings.address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::failed(format!(
+            "{} is in use by another program. Give another address with --listen; port 0 picks a free one",
+            settings.address
+        )),
+        _ => Failure::failed(format!("cannot listen on {}: {error}", settings.address)),
+    })?;
+    let address = listener.local_addr()?;
+    Ok((listener, Settings { address, ..settings }))
+}
+
+fn start_metrics() -> Result<PrometheusHandle, Failure> {
+    let handle = PrometheusBuilder::new().install_recorder().doing("cannot keep metrics")?;
+    metrics::gauge!("kitbag_build_info", "version" => env!("CARGO_PKG_VERSION"), "commit" => env!("KITBAG_COMMIT"))
+        .set(1);
+    let upkeep = handle.clone();
+    tokio::spawn(async move {
+        let mut tick = tokio::time::interval(Duration::from_secs(5));
+        loop {
+            tick.tick().await;
+            upkeep.run_upkeep();
+        }
+    });
+    Ok(handle)
+}
+
+/// Hears SIGTERM and SIGINT: the first one asks to stop, the second one not to wait any longer.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Serves until the first signal, then drains until the deadline or the second. Whether every request finished.
+async fn serve_until_stopped(listener: TcpListener, app: App, mut signals: Signals, drain: Duration) -> bool {
+    let stop = Arc::new(Notify::new());
+    let stopped = Arc::clone(&stop);
+    let serving = kitbag_server::serve(listener, app, async move { stopped.notified().await }, drain);
+    let asked_twice = async {
+        signals.next().await;
+        tracing::info!("stopping: waiting for running requests; a second signal ends them");
+        stop.notify_one();
+        signals.next().await;
+    };
+    tokio::select! {
+        drained = serving => drained,
+        () = asked_twice => false,
+    }
+}

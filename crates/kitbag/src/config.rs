@@ -1,0 +1,128 @@
+//! The configuration: flags, then `KITBAG_*`, then `kitbag.toml`, then defaults. A key that nobody knows is an error:
+//! a mistyped one would otherwise silently do nothing.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use kitbag_model::Secret;
+use kitbag_server::Settings;
+use kitbag_store::Location;
+use serde::Deserialize;
+
+use crate::cli::{Cli, ServeFlags};
+use crate::data::DataFolder;
+use crate::failure::{Doing, Failure};
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:8700";
+
+/// The keys of `kitbag.toml`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    listen: Option<String>,
+    database: Option<String>,
+    no_auth: Option<bool>,
+    allowed_hosts: Option<Vec<String>>,
+    max_body_bytes: Option<usize>,
+    request_timeout_seconds: Option<u64>,
+    drain_seconds: Option<u64>,
+    log: Option<String>,
+    log_format: Option<String>,
+}
+
+/// Everything that a server needs to know before it starts.
+pub(crate) struct Config {
+    pub(crate) settings: Settings,
+    pub(crate) database: Location,
+    pub(crate) drain: Duration,
+    pub(crate) log: String,
+    pub(crate) log_format: Option<String>,
+}
+
+impl Config {
+    /// Puts the layers together.
+    pub(crate) fn load(folder: &DataFolder, file: Option<&Path>, flags: ServeFlags) -> Result<Self, Failure> {
+        refuse_unknown_variables()?;
+        let file = read_file(folder, file)?;
+        let listen = flags.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
+        let settings = Settings {
+            address: parse_address(&listen)?,
+            allowed_hosts: flags.allowed_hosts.or(file.allowed_hosts).unwrap_or_default(),
+            no_auth: flags.no_auth.or(file.no_auth).unwrap_or(false),
+            max_body_bytes: flags.max_body_bytes.or(file.max_body_bytes).unwrap_or(4 << 20),
+            request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
+        };
+        if settings.no_auth && !settings.address.ip().is_loopback() {
+            return Err(Failure::wrong_use(format!(
+                "no-auth is for loopback addresses only: on {} everybody who reaches it could run tools as you",
+                settings.address
+            )));
+        }
+        if settings.max_body_bytes == 0 || settings.request_timeout.is_zero() {
+            return Err(Failure::wrong_use("max-body-bytes and request-timeout-seconds must be at least 1"));
+        }
+        let log_format = flags.log_format.or(file.log_format);
+        if log_format.as_ref().is_some_and(|format| format != "text" && format != "json") {
+            return Err(Failure::wrong_use("log_format: must be text or json"));
+        }
+        Ok(Self {
+            settings,
+            database: location(folder, flags.database.or(file.database)),
+            drain: seconds(flags.drain_seconds.or(file.drain_seconds), 10),
+            log: flags.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
+            log_format,
+        })
+    }
+
+    /// What a command that opens the folder by itself needs: the same as a server with no flags.
+    pub(crate) fn of_folder(folder: &DataFolder, file: Option<&Path>) -> Result<Self, Failure> {
+        let database = std::env::var("KITBAG_DATABASE").ok();
+        Self::load(folder, file, ServeFlags { database, ..ServeFlags::default() })
+    }
+}
+
+fn location(folder: &DataFolder, url: Option<String>) -> Location {
+    url.map_or_else(|| Location::Sqlite(folder.database_file()), |url| Location::Postgres(Secret::new(url)))
+}
+
+fn seconds(given: Option<u64>, default: u64) -> Duration {
+    Duration::from_secs(given.unwrap_or(default))
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, Failure> {
+    let numeric = text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    numeric.parse().map_err(|_| {
+        Failure::wrong_use(format!("listen: {text:?} is not an address; write IP:PORT, such as {DEFAULT_LISTEN}"))
+    })
+}
+
+fn read_file(folder: &DataFolder, file: Option<&Path>) -> Result<File, Failure> {
+    let path = file.map_or_else(|| folder.config_file(), Path::to_owned);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => toml::from_str(&text)
+            .map_err(|error| Failure::wrong_use(format!("{} is not valid: {error}", path.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_none() => Ok(File::default()),
+        Err(error) => Err(error).doing(path.display()),
+    }
+}
+
+/// Which variables there are follows from the flags.
+fn refuse_unknown_variables() -> Result<(), Failure> {
+    let known = known_variables(&Cli::command());
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let unknown: Vec<String> = names.filter(|name| name.starts_with("KITBAG_") && !known.contains(name)).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::wrong_use(format!("unknown variable {}; there are {}", unknown.join(", "), known.join(", "))))
+}
+
+fn known_variables(command: &clap::Command) -> Vec<String> {
+    let own = command.get_arguments().filter_map(|arg| arg.get_env()).map(|name| name.to_string_lossy().into_owned());
+    let mut names: Vec<String> = own.chain(command.get_subcommands().flat_map(known_variables)).collect();
+    names.sort();
+    names.dedup();
+    names
+}

@@ -1,0 +1,66 @@
+//! Why a command did not do what it was asked, and with which exit code it says so.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use kitbag_store::OpenError;
+
+/// A command that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// A stable code, for `--json`.
+    pub(crate) code: String,
+    /// What went wrong and what to do.
+    pub(crate) message: String,
+    exit: u8,
+}
+
+impl Failure {
+    /// Wrong use or invalid input.
+    pub(crate) fn wrong_use(message: impl Into<String>) -> Self {
+        Self { code: "BAD_REQUEST".to_owned(), message: message.into(), exit: 2 }
+    }
+
+    /// Something failed, or is not there.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { code: "FAILED".to_owned(), message: message.into(), exit: 1 }
+    }
+
+    /// The server said no.
+    pub(crate) fn refused(status: u16, code: String, message: String) -> Self {
+        let exit = if matches!(status, 400 | 413 | 415 | 422) { 2 } else { 1 };
+        Self { code, message, exit }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.exit)
+    }
+}
+
+/// Whatever else goes wrong is a failure of the machine, told with what was being done.
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::failed(format!("{:#}", error.into()))
+    }
+}
+
+/// Says what was being done when an error came up.
+pub(crate) trait Doing<T> {
+    fn doing(self, what: impl Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<anyhow::Error>> Doing<T> for Result<T, E> {
+    fn doing(self, what: impl Display) -> Result<T, Failure> {
+        self.map_err(|error| Failure::failed(format!("{what}: {:#}", error.into())))
+    }
+}
+
+/// A database that did not open. What the caller must change exits with 2, what the machine failed at with 1.
+pub(crate) fn not_opened(error: OpenError) -> Failure {
+    match error {
+        OpenError::Sqlite { .. } | OpenError::Unreachable(_) | OpenError::Refused(_) | OpenError::Database(_) => {
+            Failure::failed(error.to_string())
+        }
+        refused => Failure::wrong_use(refused.to_string()),
+    }
+}

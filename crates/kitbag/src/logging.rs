@@ -1,0 +1,21 @@
+//! Logs: on stderr, for people on a terminal, as JSON otherwise.
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::Failure;
+
+/// Starts logging.
+pub(crate) fn start(filter: &str, format: Option<&str>) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| Failure::wrong_use(format!("log: {filter:?} is not a filter: {error}. Try info or debug")))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let text = format.map_or_else(|| io::stderr().is_terminal(), |format| format == "text");
+    if text {
+        builder.with_ansi(io::stderr().is_terminal()).init();
+    } else {
+        builder.json().flatten_event(true).with_span_list(false).init();
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Errors as the API tells them: `{"code","message","details"?}` with a fitting status. Codes are stable, messages are
+//! for people. What went wrong inside is logged with the request's id and never told.
+
+use std::fmt::Display;
+
+use axum::Json;
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use kitbag_store::StoreError;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// The codes that callers rely on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Code {
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    Timeout,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+    Internal,
+    Unavailable,
+}
+
+impl Code {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::BadRequest => "BAD_REQUEST",
+            Self::Unauthorized => "UNAUTHORIZED",
+            Self::Forbidden => "FORBIDDEN",
+            Self::NotFound => "NOT_FOUND",
+            Self::MethodNotAllowed => "METHOD_NOT_ALLOWED",
+            Self::Timeout => "TIMEOUT",
+            Self::PayloadTooLarge => "PAYLOAD_TOO_LARGE",
+            Self::UnsupportedMediaType => "UNSUPPORTED_MEDIA_TYPE",
+            Self::Internal => "INTERNAL",
+            Self::Unavailable => "UNAVAILABLE",
+        }
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+/// An error on its way to the caller.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    code: Code,
+    message: String,
+    details: Option<Value>,
+}
+
+/// An error as it is written.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(crate) struct ErrorBody {
+    /// A stable code, such as `NOT_FOUND`.
+    code: String,
+    /// What was wrong, where, and what is allowed.
+    message: String,
+    /// More, for programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Value>,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: None }
+    }
+
+    /// The caller's input is wrong at `field`.
+    pub(crate) fn invalid(field: &str, reason: impl Display) -> Self {
+        let details = serde_json::json!({ "field": field });
+        Self { code: Code::BadRequest, message: format!("{field}: {reason}"), details: Some(details) }
+    }
+
+    /// There is no such thing, or it is not the caller's: the two must look the same.
+    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+        Self::new(Code::NotFound, format!("there is no {what} {id:?}"))
+    }
+
+    /// A defect. It is logged here, once.
+    pub(crate) fn internal(cause: impl Display) -> Self {
+        tracing::error!(%cause, "a request failed inside");
+        Self::new(Code::Internal, "something went wrong inside; the log has the cause under this answer's x-request-id")
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(cause) => {
+                tracing::warn!(%cause, "the database is not available");
+                Self::new(Code::Unavailable, "the database does not answer; try again")
+            }
+            defect => Self::internal(defect),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody { code: self.code.as_str().to_owned(), message: self.message, details: self.details };
+        let mut response = (self.code.status(), Json(body)).into_response();
+        match self.code {
+            Code::Unauthorized => {
+                response
+                    .headers_mut()
+                    .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kitbag\""));
+            }
+            Code::Unavailable => {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+pub(crate) async fn no_such_route(uri: Uri) -> ApiError {
+    ApiError::new(Code::NotFound, format!("there is no route {:?}; /docs lists them", uri.path()))
+}
+
+pub(crate) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
+    ApiError::new(
+        Code::MethodNotAllowed,
+        format!("{method} is not for {:?}; the Allow header lists what is", uri.path()),
+    )
+}

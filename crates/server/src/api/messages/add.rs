@@ -1,0 +1,63 @@
+//! `POST /v1/orgs/{org}/chats/{chat}/messages`
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitbag_model::{Content, NewMessage, Parent};
+use kitbag_store::AddMessageError;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::MessageView;
+use crate::access::caller::MayUse;
+use crate::api::chats::ChatPath;
+use crate::api::error::{ApiError, ErrorBody};
+use crate::api::input::{JsonBody, PathOf, nullable};
+use crate::app::App;
+
+/// A message to be added.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AddMessage {
+    /// The message to go below. Absent: the one the chat stands at. Null: the top. One that has children: a branch.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>)]
+    parent_id: Option<Option<String>>,
+    /// `user`, `assistant` or `tool`.
+    role: String,
+    /// A text, or a list of blocks, each an object with a `type`.
+    content: Value,
+}
+
+/// Add a message, which becomes the one the chat stands at
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/chats/{chat}/messages", tag = "messages",
+    params(ChatPath),
+    request_body = AddMessage,
+    responses((status = 201, body = MessageView), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn add_message(
+    State(app): State<App>,
+    caller: MayUse,
+    PathOf(path): PathOf<ChatPath>,
+    JsonBody(body): JsonBody<AddMessage>,
+) -> Result<(StatusCode, Json<MessageView>), ApiError> {
+    let no_parent = || ApiError::invalid("parentId", "is not a message of this chat");
+    let parent = match body.parent_id {
+        None => Parent::ActiveLeaf,
+        Some(None) => Parent::Root,
+        Some(Some(id)) => Parent::Message(id.parse().map_err(|_| no_parent())?),
+    };
+    let role = body.role.parse().map_err(|reason| ApiError::invalid("role", reason))?;
+    let content = Content::try_from(body.content).map_err(|reason| ApiError::invalid("content", reason))?;
+    let mut tx = app.store().write(&caller.org).await?;
+    let message =
+        tx.add_message(path.id()?, &NewMessage { parent, role, content }).await.map_err(|error| match error {
+            AddMessageError::NoChat => path.not_found(),
+            AddMessageError::NoParent => no_parent(),
+            AddMessageError::Store(error) => error.into(),
+        })?;
+    tx.commit().await?;
+    Ok((StatusCode::CREATED, Json(message.into())))
+}

@@ -1,0 +1,68 @@
+//! `POST /v1/orgs/{org}/tokens`
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitbag_model::{BearerToken, NewToken, Scope, Scopes, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::TokenView;
+use crate::access::caller::MayManage;
+use crate::api::error::{ApiError, ErrorBody};
+use crate::api::input::JsonBody;
+use crate::app::App;
+
+/// A token to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateToken {
+    /// What it is for; one line of at most 120 characters.
+    name: String,
+    /// `use`, `manage` or both.
+    scopes: Vec<String>,
+    /// After how many seconds it ends; never, if absent.
+    #[schema(minimum = 1)]
+    expires_in_seconds: Option<u32>,
+}
+
+/// A new token. Its text is shown this once.
+#[derive(Serialize, ToSchema)]
+#[schema(as = NewToken)]
+pub(crate) struct NewTokenView {
+    #[serde(flatten)]
+    token: TokenView,
+    /// What to send as `Authorization: Bearer …`. It cannot be shown again.
+    secret: String,
+}
+
+/// Make a token
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/tokens", tag = "tokens",
+    params(("org" = String, Path, description = "The organisation; `local` in the embedded mode.")),
+    request_body = CreateToken,
+    responses((status = 201, body = NewTokenView), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn create_token(
+    State(app): State<App>,
+    caller: MayManage,
+    JsonBody(body): JsonBody<CreateToken>,
+) -> Result<(StatusCode, Json<NewTokenView>), ApiError> {
+    let name = body.name.parse().map_err(|reason| ApiError::invalid("name", reason))?;
+    let scopes: Result<Scopes, _> = body.scopes.iter().map(|scope| scope.parse::<Scope>()).collect();
+    let scopes = scopes.map_err(|reason| ApiError::invalid("scopes", reason))?;
+    if scopes.is_empty() {
+        return Err(ApiError::invalid("scopes", "must name at least one of use and manage"));
+    }
+    if body.expires_in_seconds == Some(0) {
+        return Err(ApiError::invalid("expiresInSeconds", "must be at least 1"));
+    }
+    let expires_at = body.expires_in_seconds.map(|seconds| Timestamp::now().plus_seconds(seconds));
+    let bearer = BearerToken::generate(caller.org.clone());
+    let new = NewToken { id: bearer.id, name, hash: bearer.secret.hash(), scopes, expires_at };
+    let mut tx = app.store().write(&caller.org).await?;
+    let token = tx.create_token(&new).await?;
+    tx.commit().await?;
+    let view = NewTokenView { token: token.into(), secret: bearer.to_secret().expose().to_owned() };
+    Ok((StatusCode::CREATED, Json(view)))
+}

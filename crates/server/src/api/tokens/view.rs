@@ -1,0 +1,32 @@
+//! A token as the API shows it: never its secret.
+
+use kitbag_model::Token;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A token, without its secret.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Token)]
+pub(crate) struct TokenView {
+    id: String,
+    name: String,
+    /// `use` (list, read, call), `manage` (decide, trust, install, override, settings).
+    scopes: Vec<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(required, format = DateTime)]
+    expires_at: Option<String>,
+}
+
+impl From<Token> for TokenView {
+    fn from(token: Token) -> Self {
+        Self {
+            id: token.id.to_string(),
+            name: token.name,
+            scopes: token.scopes.iter().map(|scope| scope.to_string()).collect(),
+            created_at: token.created_at.to_string(),
+            expires_at: token.expires_at.map(|at| at.to_string()),
+        }
+    }
+}

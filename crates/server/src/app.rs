@@ -1,0 +1,73 @@
+//! What every handler shares.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kitbag_store::Store;
+use metrics_exporter_prometheus::PrometheusHandle;
+
+use crate::access::origin::HostRule;
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The address it listens on.
+    pub address: SocketAddr,
+    /// Names, beside the loopback ones, under which browsers and clients may reach it.
+    pub allowed_hosts: Vec<String>,
+    /// Whether everybody who reaches it is the embedded user.
+    pub no_auth: bool,
+    /// The most bytes that a request's body may have.
+    pub max_body_bytes: usize,
+    /// How long a request may take.
+    pub request_timeout: Duration,
+}
+
+/// The state behind the router. Clones share it.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    settings: Settings,
+    hosts: HostRule,
+    metrics: Option<PrometheusHandle>,
+    draining: AtomicBool,
+}
+
+impl App {
+    /// A server on `store`. Without `metrics` it answers everything but `/metrics`.
+    pub fn new(store: Store, settings: Settings, metrics: Option<PrometheusHandle>) -> Self {
+        let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
+        Self(Arc::new(Inner { store, settings, hosts, metrics, draining: AtomicBool::new(false) }))
+    }
+
+    /// The database.
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// How it is set up.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(crate) fn hosts(&self) -> &HostRule {
+        &self.0.hosts
+    }
+
+    pub(crate) fn metrics(&self) -> Option<&PrometheusHandle> {
+        self.0.metrics.as_ref()
+    }
+
+    /// From now on `/readyz` says no, so that a balancer sends nobody new.
+    pub(crate) fn start_draining(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,48 @@
+//! Gives each request an id, a deadline, a line in the log and a place in the metrics.
+
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tracing::Instrument;
+use uuid::Uuid;
+
+use crate::api::error::{ApiError, Code};
+use crate::app::App;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    // Always our own: an id that a client chose could forge lines in the log.
+    let id = Uuid::now_v7().to_string();
+    let method = request.method().clone();
+    // The query stays out of the log: it may hold the token.
+    let path = request.uri().path().to_owned();
+    let route = request.extensions().get::<MatchedPath>().map_or("(none)", MatchedPath::as_str).to_owned();
+    let span = tracing::info_span!("request", id, %method, path);
+
+    let deadline = app.settings().request_timeout;
+    let answer = tokio::time::timeout(deadline, next.run(request)).instrument(span.clone()).await;
+    let mut response = answer.unwrap_or_else(|_| {
+        let message = format!("the request took longer than {} seconds", deadline.as_secs());
+        ApiError::new(Code::Timeout, message).into_response()
+    });
+
+    let seconds = began.elapsed().as_secs_f64();
+    let ms = (seconds * 1e6).round() / 1e3;
+    let status = response.status().as_u16();
+    span.in_scope(|| match route.as_str() {
+        "/healthz" | "/readyz" | "/metrics" => tracing::debug!(status, ms, "answered"),
+        _ => tracing::info!(status, ms, "answered"),
+    });
+    let labels = [("method", method.to_string()), ("route", route), ("status", status.to_string())];
+    metrics::counter!("kitbag_http_requests_total", &labels).increment(1);
+    metrics::histogram!("kitbag_http_request_seconds", &labels[..2]).record(seconds);
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}

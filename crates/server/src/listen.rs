@@ -1,0 +1,70 @@
+//! Accepts connections until it is told to stop, then lets the running requests finish.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use crate::app::App;
+use crate::router::router;
+
+/// More connections than this wait in the kernel.
+const CONNECTIONS: usize = 4096;
+
+/// How long a client may take to send a request's head. A client that dribbles it holds no connection for longer.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Serves until `stop` is done; then refuses new connections and waits at most `drain` for the running requests.
+/// Whether all of them finished in time.
+pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>, drain: Duration) -> bool {
+    let service = TowerToHyperService::new(router(app.clone()));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    let graceful = GracefulShutdown::new();
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut stop = pin!(stop);
+    loop {
+        let (stream, permit) = tokio::select! {
+            () = &mut stop => break,
+            accepted = accept(&listener, &permits) => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Mostly too many open files: others will close some.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+        };
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service.clone()));
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            drop(permit);
+        });
+    }
+    drop(listener);
+    app.start_draining();
+    timeout(drain, graceful.shutdown()).await.is_ok()
+}
+
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    // Answers are small and whole; waiting to fill a packet only costs time.
+    stream.set_nodelay(true)?;
+    Ok((stream, permit))
+}

@@ -1,0 +1,48 @@
+//! `GET /openapi.json`: made from the handlers, so it cannot drift.
+
+use std::sync::LazyLock;
+
+use axum::body::Bytes;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+
+use crate::router::endpoints;
+
+/// The frame that the endpoints are put into.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Kitbag", description = "Packages tools, runs them, shows their results and serves them to any agent."),
+    tags(
+        (name = "chats", description = "Conversations, each with a workspace of its own."),
+        (name = "messages", description = "The tree of a chat."),
+        (name = "tokens", description = "Who may enter, and with which rights."),
+        (name = "operations", description = "For those who run the server."),
+    ),
+    security(("token" = [])),
+    modifiers(&BearerScheme),
+)]
+pub(crate) struct ApiDoc;
+
+struct BearerScheme;
+
+impl Modify for BearerScheme {
+    fn modify(&self, document: &mut Document) {
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        document.components.get_or_insert_default().add_security_scheme("token", SecurityScheme::Http(scheme));
+    }
+}
+
+/// The whole document.
+pub fn document() -> Document {
+    endpoints().into_openapi()
+}
+
+pub(crate) async fn serve() -> Response {
+    static JSON: LazyLock<Bytes> = LazyLock::new(|| {
+        Bytes::from(serde_json::to_vec(&document()).expect("a document made of texts and maps is JSON"))
+    });
+    ([(header::CONTENT_TYPE, "application/json")], JSON.clone()).into_response()
+}

@@ -1,0 +1,44 @@
+//! The index of everything that can be asked.
+
+use axum::extract::DefaultBodyLimit;
+use axum::routing::get;
+use axum::{Router, middleware};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::api::{chats, messages, tokens};
+use crate::app::App;
+use crate::ops::{self, openapi::ApiDoc};
+use crate::{access, api, edge, page};
+
+/// The router of a server.
+pub fn router(app: App) -> Router {
+    let (endpoints, _) = endpoints().split_for_parts();
+    let router = Router::new()
+        .merge(endpoints)
+        .route("/", get(page::index))
+        .route("/page/{file}", get(page::asset))
+        .route("/openapi.json", get(ops::openapi::serve))
+        .route("/docs", get(ops::docs::with_slash))
+        .route("/docs/", get(ops::docs::index))
+        .route("/docs/{*file}", get(ops::docs::asset))
+        .fallback(api::error::no_such_route)
+        .method_not_allowed_fallback(api::error::no_such_method)
+        .layer(DefaultBodyLimit::max(app.settings().max_body_bytes))
+        .layer(middleware::from_fn_with_state(app.clone(), access::check_host_and_origin));
+    edge::wrap(router, &app).with_state(app)
+}
+
+/// The endpoints that `/openapi.json` describes: a route that is served is a route that is documented.
+pub(crate) fn endpoints() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(ApiDoc::openapi())
+        .routes(routes!(ops::health::healthz))
+        .routes(routes!(ops::health::readyz))
+        .routes(routes!(ops::metrics::metrics))
+        .routes(routes!(chats::list::list_chats, chats::create::create_chat))
+        .routes(routes!(chats::get::get_chat, chats::update::update_chat, chats::delete::delete_chat))
+        .routes(routes!(messages::list::list_messages, messages::add::add_message))
+        .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
+        .routes(routes!(tokens::revoke::revoke_token))
+}

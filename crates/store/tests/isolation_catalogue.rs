@@ -1,0 +1,282 @@
+//! Row-level security as it is declared: the catalogue of a migrated database has no table, key, grant, role or side
+//! door that the policies do not cover, and the program refuses to serve where that is not so. What the policies do is
+//! for `isolation.rs`.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use kitbag_store::migrate::migrate_postgres;
+use kitbag_store::{Location, OpenError, Store};
+use kitbag_testkit::TestDatabase;
+use kitbag_testkit::cluster::{APP, OWNER, SUPERUSER, run};
+use sqlx::PgConnection;
+
+/// Our tables. `org` is the number of the column that says whose a row is, and null where there is none.
+const OURS: &str = "CREATE TEMP VIEW ours AS
+    SELECT c.oid, c.relname::text AS name, c.relowner, c.relacl, c.relrowsecurity, c.relforcerowsecurity, a.attnum AS org
+    FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid
+        AND a.attname = CASE c.relname WHEN 'organizations' THEN 'id' ELSE 'organization_id' END
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')";
+
+/// Whatever is not PostgreSQL's own, nor a temporary object of this connection.
+const NAMESPACES: &str = "CREATE TEMP VIEW namespaces AS
+    SELECT oid, nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'";
+
+/// A connection that sees the whole catalogue, with the views above.
+async fn catalogue(database: &TestDatabase) -> PgConnection {
+    let mut connection = database.connect(SUPERUSER).await;
+    run(&mut connection, OURS).await;
+    run(&mut connection, NAMESPACES).await;
+    connection
+}
+
+async fn lines(connection: &mut PgConnection, sql: &'static str) -> Vec<String> {
+    sqlx::query_scalar(sql).fetch_all(connection).await.unwrap()
+}
+
+async fn lines_for(connection: &mut PgConnection, role: &str, sql: &'static str) -> Vec<String> {
+    sqlx::query_scalar(sql).bind(role).fetch_all(connection).await.unwrap()
+}
+
+async fn tenant_tables(connection: &mut PgConnection) -> Vec<String> {
+    let tables = lines(connection, "SELECT name FROM ours WHERE org IS NOT NULL ORDER BY 1").await;
+    assert!(tables.len() > 10, "the catalogue shows too few tables to prove anything: {tables:?}");
+    tables
+}
+
+const NOTHING: [&str; 0] = [];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_table_is_protected_for_every_command() {
+    let database = TestDatabase::postgres().await;
+    let mut catalogue = catalogue(&database).await;
+    let tenant = tenant_tables(&mut catalogue).await;
+    let shared = lines(&mut catalogue, "SELECT name FROM ours WHERE org IS NULL ORDER BY 1").await;
+    assert_eq!(shared, ["schema_migrations", "users"], "a new table without an organisation needs a reason");
+    let bare = "SELECT name FROM ours WHERE NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1";
+    assert_eq!(lines(&mut catalogue, bare).await, ["schema_migrations"], "row-level security is not on and forced");
+
+    // Policies of one command add up, so one too many is as bad as one that is missing.
+    let mut expected = vec!["organizations SELECT using".to_owned(), "users ALL using check".to_owned()];
+    for table in &tenant {
+        for policy in ["DELETE using", "INSERT check", "SELECT using", "UPDATE using check"] {
+            expected.push(format!("{table} {policy}"));
+        }
+    }
+    expected.sort();
+    let mut found = lines(
+        &mut catalogue,
+        "SELECT concat_ws(' ', tablename, cmd, CASE WHEN qual IS NOT NULL THEN 'using' END,
+                          CASE WHEN with_check IS NOT NULL THEN 'check' END) FROM pg_policies",
+    )
+    .await;
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+/// The app role of the test cluster, and one that the migration itself made.
+async fn app_roles(database: &TestDatabase) -> [String; 2] {
+    let name = database.name();
+    let made = format!("made_{name}");
+    assert!(migrate_postgres(&database.url(SUPERUSER), &made).await.unwrap().made_role);
+    [APP.to_owned(), made]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_app_role_may_touch_rows_and_nothing_else() {
+    let database = TestDatabase::postgres().await;
+    let roles = app_roles(&database).await;
+    let mut catalogue = catalogue(&database).await;
+    let mut expected = vec!["schema_migrations SELECT".to_owned()];
+    for table in tenant_tables(&mut catalogue).await.into_iter().chain(["users".to_owned()]) {
+        expected.extend(["DELETE", "INSERT", "SELECT", "UPDATE"].map(|privilege| format!("{table} {privilege}")));
+    }
+    expected.sort();
+    for role in &roles {
+        let mut tables = lines_for(
+            &mut catalogue,
+            role,
+            "SELECT name || ' ' || privilege FROM ours,
+                 unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER',
+                              'SELECT WITH GRANT OPTION']) privilege
+             WHERE has_table_privilege($1, oid, privilege)",
+        )
+        .await;
+        tables.sort();
+        assert_eq!(tables, expected, "{role}");
+        let beyond_tables = lines_for(
+            &mut catalogue,
+            role,
+            "SELECT 'create in schema ' || nspname FROM namespaces WHERE has_schema_privilege($1, oid, 'CREATE')
+             UNION ALL SELECT 'create in the database' WHERE has_database_privilege($1, current_database(), 'CREATE')
+             UNION ALL SELECT 'execute ' || proname FROM pg_proc
+                 WHERE pronamespace IN (SELECT oid FROM namespaces) AND has_function_privilege($1, oid, 'EXECUTE')",
+        )
+        .await;
+        assert_eq!(beyond_tables, NOTHING, "{role}");
+    }
+    // Privileges that the functions above do not know (they grow with PostgreSQL's versions), those of anybody else,
+    // PUBLIC being 0, those on columns, and those that the next table would have from the start.
+    let others = sqlx::query_scalar::<_, String>(
+        "SELECT concat_ws(' ', name, privilege_type, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END)
+         FROM ours, aclexplode(relacl) WHERE grantee <> relowner
+             AND NOT (grantee = ANY ($1::regrole[]::oid[]) AND NOT is_grantable
+                      AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE'))
+         UNION ALL SELECT name || '.' || attname FROM ours JOIN pg_attribute ON attrelid = ours.oid
+             WHERE attacl IS NOT NULL
+         UNION ALL SELECT 'by default: ' || defaclacl::text FROM pg_default_acl",
+    )
+    .bind(&roles)
+    .fetch_all(&mut catalogue)
+    .await
+    .unwrap();
+    assert_eq!(others, NOTHING);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_app_role_has_no_power_of_its_own() {
+    let database = TestDatabase::postgres().await;
+    let roles = app_roles(&database).await;
+    let mut catalogue = catalogue(&database).await;
+    for role in &roles {
+        let powers = lines_for(
+            &mut catalogue,
+            role,
+            "SELECT power FROM pg_roles, LATERAL (VALUES ('superuser', rolsuper), ('bypassrls', rolbypassrls),
+                     ('createrole', rolcreaterole), ('createdb', rolcreatedb), ('replication', rolreplication)) p (power, has)
+                 WHERE rolname = $1 AND has
+             UNION ALL SELECT 'member of ' || roleid::regrole FROM pg_auth_members WHERE member = $1::regrole
+             UNION ALL SELECT 'owns ' || pg_describe_object(classid, objid, objsubid) FROM pg_shdepend
+                 WHERE refclassid = 'pg_authid'::regclass AND refobjid = $1::regrole AND deptype = 'o'
+                   AND dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))",
+        )
+        .await;
+        assert_eq!(powers, NOTHING, "{role}");
+    }
+    // A setting that comes with the role or the database would bind an organisation where none was bound.
+    let settings = "SELECT s FROM pg_db_role_setting, unnest(setconfig) s WHERE s ~ '^(kitbag\\.|row_security|role)'";
+    assert_eq!(lines(&mut catalogue, settings).await, NOTHING);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_references_begin_with_the_organisation() {
+    let database = TestDatabase::postgres().await;
+    let mut catalogue = catalogue(&database).await;
+    // A key without it tells whether an id exists elsewhere, whether or not it is the primary one.
+    let keys = lines(
+        &mut catalogue,
+        "SELECT name || ' has no primary key' FROM ours
+             WHERE NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = ours.oid AND i.indisprimary)
+         UNION ALL SELECT i.indexrelid::regclass::text FROM ours JOIN pg_index i ON i.indrelid = ours.oid
+             WHERE org IS NOT NULL AND i.indisunique AND i.indkey[0] <> org
+         UNION ALL SELECT name || ' may belong to nobody' FROM ours
+             JOIN pg_attribute ON attrelid = ours.oid AND attnum = org WHERE NOT attnotnull",
+    )
+    .await;
+    assert_eq!(keys, NOTHING);
+    // References are checked past row-level security, so they alone keep a row from pointing into another organisation.
+    let references = lines(
+        &mut catalogue,
+        "SELECT child.name || ' to ' || parent.name || ': ' || pg_get_constraintdef(f.oid) FROM pg_constraint f
+         JOIN ours child ON child.oid = f.conrelid JOIN ours parent ON parent.oid = f.confrelid
+         WHERE f.contype = 'f' AND (f.conkey[1] = child.org AND f.confkey[1] = parent.org) IS NOT TRUE",
+    )
+    .await;
+    assert_eq!(
+        references,
+        ["memberships to users: FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE"],
+        "only a person is outside every organisation"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_leads_around_row_level_security() {
+    let database = TestDatabase::postgres().await;
+    let mut catalogue = catalogue(&database).await;
+    // Views read as their owner, materialised ones and replication past every policy; a child table has policies of
+    // its own; sequences count for everybody; triggers and rules act where nobody looks.
+    let side_doors = lines(
+        &mut catalogue,
+        "SELECT CASE relkind WHEN 'v' THEN 'view ' WHEN 'm' THEN 'materialised view ' WHEN 'S' THEN 'sequence '
+                             ELSE relkind::text || ' ' END || relname
+             FROM pg_class WHERE relnamespace IN (SELECT oid FROM namespaces) AND relkind NOT IN ('r', 'i')
+         UNION ALL SELECT 'table outside public: ' || relname
+             FROM pg_class JOIN namespaces n ON n.oid = relnamespace WHERE relkind = 'r' AND nspname <> 'public'
+         UNION ALL SELECT 'child table ' || inhrelid::regclass FROM pg_inherits
+         UNION ALL SELECT 'security definer ' || proname
+             FROM pg_proc WHERE pronamespace IN (SELECT oid FROM namespaces) AND prosecdef
+         UNION ALL SELECT 'trigger ' || tgname FROM pg_trigger WHERE NOT tgisinternal
+         UNION ALL SELECT 'rule ' || rulename FROM pg_rewrite JOIN ours ON ours.oid = ev_class
+         UNION ALL SELECT 'publication ' || pubname FROM pg_publication",
+    )
+    .await;
+    assert_eq!(side_doors, NOTHING);
+}
+
+async fn open_as(database: &TestDatabase, role: &str) -> Result<Store, OpenError> {
+    Store::open(&Location::Postgres(database.url(role))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_can_get_past_row_level_security_is_refused() {
+    let database = TestDatabase::postgres().await;
+    let name = database.name();
+    let mut superuser = database.connect(SUPERUSER).await;
+    let make = async |superuser: &mut PgConnection, role: &str, with: &str| {
+        run(superuser, &format!("CREATE ROLE {role} LOGIN {with}; GRANT SELECT ON schema_migrations TO {role}")).await;
+    };
+    let plain = format!("plain_{name}");
+    make(&mut superuser, &plain, "").await;
+    open_as(&database, &plain).await.expect("a role without any power is let in, else the rest proves nothing");
+
+    let bypass = format!("bypass_{name}");
+    let mut cases = vec![(SUPERUSER.to_owned(), "superuser"), (OWNER.to_owned(), "owner")];
+    for (role, with, reason) in [
+        ("bypass", "BYPASSRLS", "BYPASSRLS"),
+        ("super", "SUPERUSER", "superuser"),
+        ("owner_heir", &format!("IN ROLE {OWNER}"), "owner"),
+        ("owner_at_will", &format!("NOINHERIT IN ROLE {OWNER}"), "owner"),
+        ("bypass_at_will", &format!("NOINHERIT IN ROLE {bypass}"), "BYPASSRLS"),
+        ("super_at_will", &format!("NOINHERIT IN ROLE {SUPERUSER}"), "superuser"),
+    ] {
+        let role = format!("{role}_{name}");
+        make(&mut superuser, &role, with).await;
+        cases.push((role, reason));
+    }
+    // Membership of a membership counts as well.
+    let grandchild = format!("grandchild_{name}");
+    make(&mut superuser, &grandchild, &format!("NOINHERIT IN ROLE owner_at_will_{name}")).await;
+    cases.push((grandchild, "owner"));
+    for (role, why) in cases {
+        match open_as(&database, &role).await.err() {
+            Some(OpenError::UnsafeRole { role: named, reason }) => {
+                assert_eq!(named, role);
+                assert!(reason.contains(why), "{role}: {reason}");
+            }
+            other => panic!("{role}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_with_an_unprotected_table_is_refused() {
+    let database = TestDatabase::postgres().await;
+    let mut owner = database.connect(OWNER).await;
+    for table in ["chats", "organizations", "users"] {
+        for (off, on) in [("DISABLE", "ENABLE"), ("NO FORCE", "FORCE")] {
+            run(&mut owner, &format!("ALTER TABLE {table} {off} ROW LEVEL SECURITY")).await;
+            let refused = open_as(&database, APP).await.err();
+            assert!(
+                matches!(&refused, Some(OpenError::Unprotected { tables }) if tables == table),
+                "{table} with {off}: {refused:?}"
+            );
+            run(&mut owner, &format!("ALTER TABLE {table} {on} ROW LEVEL SECURITY")).await;
+            open_as(&database, APP).await.expect("a protected database opens");
+        }
+    }
+    run(&mut owner, "CREATE TABLE made_by_hand (organization_id TEXT); ALTER TABLE chats DISABLE ROW LEVEL SECURITY")
+        .await;
+    let refused = open_as(&database, APP).await.err();
+    assert!(
+        matches!(&refused, Some(OpenError::Unprotected { tables }) if tables == "chats, made_by_hand"),
+        "{refused:?}"
+    );
+}

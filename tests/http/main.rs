@@ -1,0 +1,41 @@
+//! The API from outside: the real program, both databases, a real HTTP client.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod access;
+mod chats;
+mod input;
+mod messages;
+mod operations;
+mod tenants;
+mod tokens;
+
+use kitbag_testkit::{Server, TestDatabase};
+use serde_json::{Value, json};
+
+const CHATS: &str = "/v1/orgs/local/chats";
+const TOKENS: &str = "/v1/orgs/local/tokens";
+
+/// Serves a test's database.
+fn serve(database: &TestDatabase) -> Server {
+    Server::start(env!("CARGO_BIN_EXE_kitbag"), database, &[])
+}
+
+/// Makes a chat. Its id.
+async fn new_chat(server: &Server) -> String {
+    let chat = server.post(CHATS, &json!({ "title": "a chat" })).await.expect(201);
+    chat["id"].as_str().unwrap().to_owned()
+}
+
+/// All items of a list, part by part.
+async fn whole_list(server: &Server, path: &str, limit: usize) -> Vec<Value> {
+    let mut items = Vec::new();
+    let mut query = format!("?limit={limit}");
+    loop {
+        let part = server.get(&format!("{path}{query}")).await.expect(200);
+        let part_items = part["items"].as_array().unwrap();
+        assert!(part_items.len() <= limit);
+        items.extend(part_items.iter().cloned());
+        let Some(cursor) = part["nextCursor"].as_str() else { return items };
+        query = format!("?limit={limit}&cursor={cursor}");
+    }
+}
