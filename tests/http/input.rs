@@ -23,6 +23,8 @@ on_both! {
             (CHATS, "{".to_owned()),
             (CHATS, "null".to_owned()),
             (CHATS, "[]".to_owned()),
+            (CHATS, "[null, null]".to_owned()),
+            (CHATS, "7".to_owned()),
             (CHATS, deep.clone()),
             (CHATS, r#"{"title":1}"#.to_owned()),
             (CHATS, r#"{"title":""}"#.to_owned()),

@@ -1,1 +1,122 @@
-//! x
+//! What `ARCHITECTURE.md` promises and neither the compiler nor clippy can see.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every file below `folder` with one of these endings, except what was built or fetched.
+fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            if !["target", "node_modules", "dist", "__pycache__"].contains(&name.as_str()) && !name.starts_with('.') {
+                found.extend(files(&path, endings));
+            }
+        } else if path.extension().is_some_and(|ending| endings.iter().any(|wanted| ending == *wanted)) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+/// The names of the crates whose own dependencies (not those of their tests) include `name`.
+fn crates_that_depend_on(name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap().map(Result::unwrap) {
+        let manifest = read(&entry.path().join("Cargo.toml"));
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+        if dependencies.lines().any(|line| line.split(['.', ' ', '=']).next() == Some(name)) {
+            found.push(entry.file_name().into_string().unwrap());
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let files = files(&root(), &["rs"]);
+    assert!(files.len() > 50);
+    let silent: Vec<_> = files.iter().filter(|path| !read(path).starts_with("//! ")).collect();
+    assert!(silent.is_empty(), "these do not open with //! lines: {silent:#?}");
+}
+
+#[test]
+fn files_are_small() {
+    let large: Vec<_> = files(&root(), &["rs", "py", "ts", "svelte"])
+        .into_iter()
+        .map(|path| (read(&path).lines().count(), path))
+        .filter(|(lines, _)| *lines > 600)
+        .collect();
+    assert!(large.is_empty(), "is there a room inside that wants its own name? {large:#?}");
+}
+
+#[test]
+fn only_the_store_knows_sql() {
+    assert_eq!(crates_that_depend_on("sqlx"), ["store", "testkit"]);
+    let sources = files(&root().join("crates/store/src"), &["rs"]);
+    let free_text: Vec<_> = sources
+        .iter()
+        .filter(|path| !path.to_str().unwrap().contains("/migrate/") && read(path).contains("AssertSqlSafe"))
+        .collect();
+    assert!(free_text.is_empty(), "statements are constants with parameters; these make their own: {free_text:?}");
+}
+
+#[test]
+fn crates_depend_in_one_direction() {
+    for (crate_, users) in [
+        ("kitbag-model", &["kitbag", "server", "store", "testkit"][..]),
+        ("kitbag-guard", &["kitbag"]),
+        ("kitbag-store", &["kitbag", "server", "testkit"]),
+        ("kitbag-server", &["kitbag"]),
+        ("kitbag-testkit", &[]),
+        ("clap", &["kitbag"]),
+        ("anyhow", &["kitbag"]),
+    ] {
+        assert_eq!(crates_that_depend_on(crate_), users, "who may depend on {crate_}");
+    }
+}
+
+#[test]
+fn the_model_does_no_io() {
+    for path in files(&root().join("crates/model/src"), &["rs"]) {
+        let text = read(&path);
+        for word in ["std::fs", "std::net", "std::env", "tokio", "async fn"] {
+            assert!(!text.contains(word), "{} has {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_to_do_or_skipped() {
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("#[ig", "nore"), concat!("unimpl", "emented!")];
+    for path in files(&root(), &["rs", "py", "ts", "js", "sh", "sql", "md"]) {
+        let text = read(&path);
+        for mark in marks {
+            assert!(!text.contains(mark), "{} has {mark}", path.display());
+        }
+    }
+}
+
+#[test]
+fn links_in_the_documents_lead_somewhere() {
+    for path in files(&root(), &["md"]) {
+        let text = read(&path);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = target.split('#').next().unwrap();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            assert!(path.parent().unwrap().join(target).exists(), "{} links to {target}", path.display());
+        }
+    }
+}

@@ -66,28 +66,20 @@ impl Store {
 
     /// A transaction that only reads rows of `org`.
     pub async fn read(&self, org: &OrgId) -> Result<ReadTx, StoreError> {
-        Tx::bind(self.begin_read().await?, org).await
+        let (database, org) = (self.database.clone(), org.clone());
+        uncancelled(async move { Tx::bind(database.begin_read().await?, &org).await }).await
     }
 
     /// A transaction that reads and writes rows of `org`.
     pub async fn write(&self, org: &OrgId) -> Result<WriteTx, StoreError> {
-        let inner = match &self.database {
-            Database::Sqlite(pools) => Inner::Sqlite(pools.writer.begin_with("BEGIN IMMEDIATE").await?),
-            Database::Postgres(pool) => Inner::Postgres(pool.begin().await?),
-        };
-        Tx::bind(inner, org).await
+        let (database, org) = (self.database.clone(), org.clone());
+        uncancelled(async move { Tx::bind(database.begin_write().await?, &org).await }).await
     }
 
     /// The system door: a transaction of no organisation, which may only learn which organisations there are.
     pub async fn system(&self) -> Result<SystemTx, StoreError> {
-        SystemTx::open(self.begin_read().await?).await
-    }
-
-    async fn begin_read(&self) -> Result<Inner, StoreError> {
-        Ok(match &self.database {
-            Database::Sqlite(pools) => Inner::Sqlite(pools.readers.begin().await?),
-            Database::Postgres(pool) => Inner::Postgres(pool.begin_with("BEGIN READ ONLY").await?),
-        })
+        let database = self.database.clone();
+        uncancelled(async move { SystemTx::open(database.begin_read().await?).await }).await
     }
 
     /// Waits for what is running, then closes every connection. SQLite folds its log into the file.
@@ -100,4 +92,28 @@ impl Store {
             Database::Postgres(pool) => pool.close().await,
         }
     }
+}
+
+impl Database {
+    async fn begin_read(&self) -> Result<Inner, StoreError> {
+        Ok(match self {
+            Self::Sqlite(pools) => Inner::Sqlite(pools.readers.begin().await?),
+            Self::Postgres(pool) => Inner::Postgres(pool.begin_with("BEGIN READ ONLY").await?),
+        })
+    }
+
+    async fn begin_write(&self) -> Result<Inner, StoreError> {
+        Ok(match self {
+            Self::Sqlite(pools) => Inner::Sqlite(pools.writer.begin_with("BEGIN IMMEDIATE").await?),
+            Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+        })
+    }
+}
+
+/// Does `work` to its end even if the caller goes away in the middle. sqlx rolls back a transaction that is dropped, but
+/// not one that is dropped while `BEGIN` is under way: that one would go back into the pool open, with its mode.
+async fn uncancelled<T: Send + 'static>(
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::spawn(work).await.unwrap_or(Err(StoreError::Unavailable(sqlx::Error::WorkerCrashed)))
 }

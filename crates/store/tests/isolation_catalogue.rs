@@ -11,7 +11,8 @@ use sqlx::PgConnection;
 
 /// Our tables. `org` is the number of the column that says whose a row is, and null where there is none.
 const OURS: &str = "CREATE TEMP VIEW ours AS
-    SELECT c.oid, c.relname::text AS name, c.relowner, c.relacl, c.relrowsecurity, c.relforcerowsecurity, a.attnum AS org
+    SELECT c.oid, c.relname::text AS name, c.relowner, c.relacl, c.relrowsecurity, c.relforcerowsecurity,
+           a.attnum AS org
     FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid
         AND a.attname = CASE c.relname WHEN 'organizations' THEN 'id' ELSE 'organization_id' END
     WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')";
@@ -141,7 +142,8 @@ async fn the_app_role_has_no_power_of_its_own() {
             &mut catalogue,
             role,
             "SELECT power FROM pg_roles, LATERAL (VALUES ('superuser', rolsuper), ('bypassrls', rolbypassrls),
-                     ('createrole', rolcreaterole), ('createdb', rolcreatedb), ('replication', rolreplication)) p (power, has)
+                     ('createrole', rolcreaterole), ('createdb', rolcreatedb),
+                     ('replication', rolreplication)) p (power, has)
                  WHERE rolname = $1 AND has
              UNION ALL SELECT 'member of ' || roleid::regrole FROM pg_auth_members WHERE member = $1::regrole
              UNION ALL SELECT 'owns ' || pg_describe_object(classid, objid, objsubid) FROM pg_shdepend

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kitbag_model::{BearerToken, NewToken, OrgId, Secret};
 use kitbag_store::{Location, Store};
-use sqlx::PgConnection;
+use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::cluster::{APP, Cluster, SUPERUSER};
@@ -62,6 +62,15 @@ impl TestDatabase {
     /// A superuser's connection to another database of the same cluster. PostgreSQL only.
     pub async fn connect_to(&self, name: &str) -> PgConnection {
         self.postgres.as_ref().expect("SQLite has no cluster").0.connect(SUPERUSER, name).await
+    }
+
+    /// Makes the file look as if a newer Kitbag had written it. SQLite only.
+    pub async fn make_newer(&self) {
+        let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+        let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+        let future = "INSERT INTO schema_migrations VALUES (9999, 'future', '', '')";
+        sqlx::query(future).execute(&mut connection).await.expect("write into the file");
+        connection.close().await.expect("close the file");
     }
 
     /// Opens it.

@@ -1,36 +1,48 @@
 //! What callers send, read strictly: unknown fields, wrong types and bad queries are errors that say where.
 
 use axum::Json;
-use axum::extract::rejection::{BytesRejection, FailedToBufferBody, JsonRejection, PathRejection, QueryRejection};
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::error::{ApiError, Code};
 
-/// A JSON body.
+/// A JSON object as the body.
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        Json::<T>::from_request(request, state).await.map(|Json(value)| Self(value)).map_err(explain)
+        if !is_json(request.headers()) {
+            let message = "the body must be sent with Content-Type: application/json";
+            return Err(ApiError::new(Code::UnsupportedMediaType, message));
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
+            BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
+                ApiError::new(Code::PayloadTooLarge, "the body is larger than this server takes")
+            }
+            other => ApiError::new(Code::BadRequest, format!("the body cannot be read: {other}")),
+        })?;
+        // A list would be read as the fields of the object in their order, which nobody means.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            return Err(ApiError::new(Code::BadRequest, "the body is not valid: it must be a JSON object"));
+        }
+        // The text names the field and the place in the body.
+        Json::from_bytes(&bytes).map(|Json(value)| Self(value)).map_err(|rejection| {
+            ApiError::new(Code::BadRequest, format!("the body is not valid: {}", source_text(&rejection)))
+        })
     }
 }
 
-fn explain(rejection: JsonRejection) -> ApiError {
-    match rejection {
-        JsonRejection::MissingJsonContentType(_) => {
-            ApiError::new(Code::UnsupportedMediaType, "the body must be sent with Content-Type: application/json")
-        }
-        JsonRejection::BytesRejection(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_))) => {
-            ApiError::new(Code::PayloadTooLarge, "the body is larger than this server takes")
-        }
-        // The text names the field and the place in the body.
-        other => ApiError::new(Code::BadRequest, format!("the body is not valid: {}", source_text(&other))),
-    }
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
 }
 
 /// The innermost cause, which is the part that helps: the outer ones only say that there was one.

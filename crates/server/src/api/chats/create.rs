@@ -17,9 +17,11 @@ use crate::app::App;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreateChat {
-    /// One line of at most 200 characters.
+    /// One line.
+    #[schema(min_length = 1, max_length = 200)]
     title: Option<String>,
     /// Which tools it may use: ids, `mcp:<server key>`, `toolset:<id>`, patterns; `-` in front takes away.
+    #[schema(max_items = 512)]
     tool_selectors: Option<Vec<String>>,
 }
 

@@ -16,13 +16,13 @@ use crate::app::App;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct UpdateChat {
-    /// One line of at most 200 characters.
+    /// One line.
     #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
     title: Option<Option<String>>,
     /// Which tools it may use.
     #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<Vec<String>>, max_items = 512)]
     tool_selectors: Option<Option<Vec<String>>>,
 }
 

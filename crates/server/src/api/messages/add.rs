@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::MessageView;
+use super::{ContentShape, MessageView, RoleName};
 use crate::access::caller::MayUse;
 use crate::api::chats::ChatPath;
 use crate::api::error::{ApiError, ErrorBody};
@@ -24,9 +24,9 @@ pub(crate) struct AddMessage {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     parent_id: Option<Option<String>>,
-    /// `user`, `assistant` or `tool`.
+    #[schema(value_type = RoleName)]
     role: String,
-    /// A text, or a list of blocks, each an object with a `type`.
+    #[schema(value_type = ContentShape)]
     content: Value,
 }
 

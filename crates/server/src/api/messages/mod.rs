@@ -4,4 +4,4 @@ pub(crate) mod add;
 pub(crate) mod list;
 mod view;
 
-pub(crate) use view::MessageView;
+pub(crate) use view::{ContentShape, MessageView, RoleName};

@@ -5,6 +5,33 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+/// Who a message is from.
+#[derive(ToSchema)]
+#[schema(as = Role, rename_all = "lowercase")]
+#[allow(dead_code, reason = "it is there to be documented; the values are the model's")]
+pub(crate) enum RoleName {
+    User,
+    Assistant,
+    Tool,
+}
+
+/// What a message says: a text, or a list of blocks, each an object with a `type`.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Content)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "it is there to be documented; the values are the model's")]
+pub(crate) enum ContentShape {
+    Text(String),
+    Blocks(Vec<Block>),
+}
+
+/// A part of a message. Other fields are kept as they are.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "it is there to be documented; the values are the model's")]
+pub(crate) struct Block {
+    r#type: String,
+}
+
 /// One message in the tree of a chat.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -15,9 +42,9 @@ pub(crate) struct MessageView {
     /// The message above it; null for one at the top.
     #[schema(required)]
     parent_id: Option<String>,
-    /// `user`, `assistant` or `tool`.
+    #[schema(value_type = RoleName)]
     role: String,
-    /// A text, or a list of blocks.
+    #[schema(value_type = ContentShape)]
     content: Value,
     /// The workspace's state after it, where that differs from its nearest ancestor's.
     #[schema(required)]

@@ -7,22 +7,27 @@ use kitbag_model::{BearerToken, NewToken, Scope, Scopes, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::TokenView;
+use super::{ScopeName, TokenView};
 use crate::access::caller::MayManage;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::JsonBody;
 use crate::app::App;
 
+/// Ten years. Who wants longer leaves it out.
+const LONGEST_SECONDS: u32 = 315_360_000;
+
 /// A token to be made.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreateToken {
-    /// What it is for; one line of at most 120 characters.
+    /// What it is for; one line.
+    #[schema(min_length = 1, max_length = 120)]
     name: String,
     /// `use`, `manage` or both.
+    #[schema(value_type = Vec<ScopeName>, min_items = 1)]
     scopes: Vec<String>,
     /// After how many seconds it ends; never, if absent.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 315_360_000)]
     expires_in_seconds: Option<u32>,
 }
 
@@ -54,8 +59,8 @@ pub(crate) async fn create_token(
     if scopes.is_empty() {
         return Err(ApiError::invalid("scopes", "must name at least one of use and manage"));
     }
-    if body.expires_in_seconds == Some(0) {
-        return Err(ApiError::invalid("expiresInSeconds", "must be at least 1"));
+    if body.expires_in_seconds.is_some_and(|seconds| !(1..=LONGEST_SECONDS).contains(&seconds)) {
+        return Err(ApiError::invalid("expiresInSeconds", format!("must be from 1 to {LONGEST_SECONDS}")));
     }
     let expires_at = body.expires_in_seconds.map(|seconds| Timestamp::now().plus_seconds(seconds));
     let bearer = BearerToken::generate(caller.org.clone());

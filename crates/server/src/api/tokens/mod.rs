@@ -5,4 +5,4 @@ pub(crate) mod list;
 pub(crate) mod revoke;
 mod view;
 
-pub(crate) use view::TokenView;
+pub(crate) use view::{ScopeName, TokenView};

@@ -4,6 +4,15 @@ use kitbag_model::Token;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// What a token may do: `use` (list, read, call), `manage` (decide, trust, install, override, settings).
+#[derive(ToSchema)]
+#[schema(as = Scope, rename_all = "lowercase")]
+#[allow(dead_code, reason = "it is there to be documented; the values are the model's")]
+pub(crate) enum ScopeName {
+    Use,
+    Manage,
+}
+
 /// A token, without its secret.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -11,7 +20,7 @@ use utoipa::ToSchema;
 pub(crate) struct TokenView {
     id: String,
     name: String,
-    /// `use` (list, read, call), `manage` (decide, trust, install, override, settings).
+    #[schema(value_type = Vec<ScopeName>)]
     scopes: Vec<String>,
     #[schema(format = DateTime)]
     created_at: String,

@@ -1,0 +1,24 @@
+# The two commands that a newcomer needs are `make run` and `make test`.
+.DEFAULT_GOAL := help
+.PHONY: help run build test test-full bench fmt
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+run: build ## Build Kitbag and start it (ARGS="--listen 127.0.0.1:0" passes more flags)
+	target/release/kitbag serve $(ARGS)
+
+build: ## Build target/release/kitbag
+	cargo build --release --locked --package kitbag --target-dir target
+
+test: ## Install what the tests need, then check and test everything
+	scripts/test
+
+test-full: test ## Also what is too long for every change: kill storms, soaks, long fuzzing
+	@echo "There is nothing long to run yet."
+
+bench: ## Measure against peers and print ratios
+	@echo "There is nothing to measure yet."
+
+fmt: ## Format all code
+	cargo fmt
