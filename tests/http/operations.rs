@@ -1,7 +1,6 @@
 //! Health, readiness, metrics, the document and its page.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 
 use kitbag_testkit::cluster::run;
 use kitbag_testkit::{Answer, TestDatabase, on_both};
@@ -117,10 +116,9 @@ async fn answers_are_compressed_when_asked() {
 async fn unfinished_requests_do_not_block_others() {
     let database = TestDatabase::sqlite();
     let server = serve(&database);
-    let address = server.url.strip_prefix("http://").unwrap();
     let mut slow = Vec::new();
     for _ in 0..200 {
-        let mut stream = TcpStream::connect(address).unwrap();
+        let mut stream = server.connect();
         stream.write_all(b"POST /v1/orgs/local/chats HTTP/1.1\r\nHost: localhost\r\n").unwrap();
         slow.push(stream);
     }
@@ -132,7 +130,7 @@ async fn a_request_that_takes_too_long_is_cut_off() {
     let database = TestDatabase::sqlite();
     let server =
         kitbag_testkit::Server::start(env!("CARGO_BIN_EXE_kitbag"), &database, &["--request-timeout-seconds", "1"]);
-    let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    let mut stream = server.connect();
     let head = format!(
         "POST {CHATS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{",
         server.token

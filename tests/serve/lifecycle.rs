@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use kitbag_testkit::{Program, TestDatabase, on_both};
+use kitbag_testkit::{Program, Server, TestDatabase, on_both};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -74,12 +74,13 @@ async fn a_killed_server_leaves_the_folder_free() {
 }
 
 /// Sends the head of a request and one byte of its body: a request that runs until the rest comes.
-fn start_request(url: &str, token: &str, body: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+fn start_request(server: &Server, body: &str) -> TcpStream {
+    let mut stream = server.connect();
     let head = format!(
         "POST /v1/orgs/local/chats HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
-        body.len()
+        body.len(),
+        token = server.token
     );
     stream.write_all(head.as_bytes()).unwrap();
     // The server asks for the body once the handler reads it, so from here on the request is running.
@@ -94,7 +95,7 @@ async fn a_running_request_finishes_before_it_stops() {
     let database = TestDatabase::sqlite();
     let mut server = serve(&database);
     let body = r#"{"title":"late"}"#;
-    let mut stream = start_request(&server.url, &server.token, body);
+    let mut stream = start_request(&server, body);
     server.signal(Signal::TERM);
     while !server.log().contains("stopping") {
         tokio::task::yield_now().await;
@@ -112,8 +113,8 @@ async fn a_running_request_finishes_before_it_stops() {
 #[tokio::test]
 async fn a_request_that_never_ends_is_cut_off_at_the_deadline() {
     let database = TestDatabase::sqlite();
-    let mut server = kitbag_testkit::Server::start(BINARY, &database, &["--drain-seconds", "1"]);
-    let _stream = start_request(&server.url, &server.token, "{}");
+    let mut server = Server::start(BINARY, &database, &["--drain-seconds", "1"]);
+    let _stream = start_request(&server, "{}");
     server.signal(Signal::TERM);
     assert_eq!(server.wait().code(), Some(0));
     assert!(server.log().contains("cut off"), "{}", server.log());
@@ -123,8 +124,8 @@ async fn a_request_that_never_ends_is_cut_off_at_the_deadline() {
 async fn a_second_signal_does_not_wait() {
     let database = TestDatabase::sqlite();
     // A deadline beyond the test's own patience: only the second signal can end it in time.
-    let mut server = kitbag_testkit::Server::start(BINARY, &database, &["--drain-seconds", "100000"]);
-    let _stream = start_request(&server.url, &server.token, "{}");
+    let mut server = Server::start(BINARY, &database, &["--drain-seconds", "100000"]);
+    let _stream = start_request(&server, "{}");
     server.signal(Signal::INT);
     while !server.log().contains("stopping") {
         tokio::task::yield_now().await;

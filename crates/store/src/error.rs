@@ -69,7 +69,10 @@ pub enum OpenError {
         reason: String,
     },
     /// A tenant's table is not protected.
-    #[error("refusing to serve: row-level security is not enabled and forced on {tables}. Run: kitbag admin migrate")]
+    #[error(
+        "refusing to serve: row-level security is not enabled and forced, or has a policy that is not Kitbag's, on {tables}. \
+         Mend that as their owner"
+    )]
     Unprotected {
         /// The tables, with commas between.
         tables: String,

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use kitbag_model::Secret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Executor, PgPool, Row};
+use sqlx::{Executor, PgPool};
 
 use crate::error::OpenError;
 use crate::migrate;
@@ -42,41 +42,43 @@ pub(crate) fn options(url: &Secret) -> Result<PgConnectOptions, OpenError> {
         .map_err(|error| OpenError::BadUrl { reason: error.to_string() })
 }
 
-/// Superusers and BYPASSRLS roles read past every policy; an owner, or a role that can become one, can switch the
-/// policies off.
+/// Superusers and BYPASSRLS roles read past every policy, REPLICATION reads the log they are written to, CREATEROLE and
+/// the server's own file and program roles can become any of these; an owner can switch the policies off. What the
+/// session began as counts too: `RESET ROLE` brings it back.
 async fn refuse_unsafe_role(pool: &PgPool) -> Result<(), OpenError> {
-    let row = sqlx::query(
-        "SELECT current_user::text AS role,
-                EXISTS (SELECT 1 FROM pg_roles WHERE rolsuper AND pg_has_role(current_user, oid, 'MEMBER')) AS super,
-                EXISTS (SELECT 1 FROM pg_roles WHERE rolbypassrls AND pg_has_role(current_user, oid, 'MEMBER')) AS bypass,
-                (SELECT string_agg(c.relname, ', ' ORDER BY c.relname) FROM pg_class c
-                 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
-                   AND EXISTS (SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname LIKE 'kitbag\\_%')
-                   AND pg_has_role(current_user, c.relowner, 'MEMBER')) AS owned",
+    let found: Option<(String, String)> = sqlx::query_as(
+        "WITH us (role) AS (VALUES (current_user::text), (session_user::text)),
+              dangers (rank, oid, why) AS (
+             SELECT 1, oid, 'superusers are not bound by row-level security' FROM pg_roles WHERE rolsuper
+             UNION ALL SELECT 2, oid, 'BYPASSRLS reads past row-level security' FROM pg_roles WHERE rolbypassrls
+             UNION ALL SELECT 3, oid, 'REPLICATION reads every row from the log' FROM pg_roles WHERE rolreplication
+             UNION ALL SELECT 4, oid, 'CREATEROLE can join the role that owns the tables' FROM pg_roles WHERE rolcreaterole
+             UNION ALL SELECT 5, oid, 'it can use the files of the database server: ' || rolname FROM pg_roles WHERE rolname IN
+                   ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')
+             UNION ALL SELECT 6, c.relowner, 'the owner can switch row-level security off: it owns tables such as ' || c.relname
+             FROM pg_class c
+             WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+               AND EXISTS (SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname LIKE 'kitbag\\_%'))
+         SELECT us.role, dangers.why FROM us JOIN dangers ON pg_has_role(us.role, dangers.oid, 'MEMBER')
+         ORDER BY dangers.rank, dangers.why LIMIT 1",
     )
-    .fetch_one(pool)
+    .fetch_optional(pool)
     .await?;
-    let owned: Option<String> = row.try_get("owned")?;
-    let reason = if row.try_get("super")? {
-        "it is a superuser, or can become one, and superusers are not bound by row-level security".to_owned()
-    } else if row.try_get("bypass")? {
-        "it has BYPASSRLS, or can become a role that has it".to_owned()
-    } else if let Some(tables) = owned {
-        format!("it owns tables, or can become their owner, and an owner can switch row-level security off ({tables})")
-    } else {
-        return Ok(());
-    };
-    Err(OpenError::UnsafeRole { role: row.try_get("role")?, reason })
+    found.map_or(Ok(()), |(role, reason)| {
+        Err(OpenError::UnsafeRole { role, reason: format!("it is, or can become, a role that may too much: {reason}") })
+    })
 }
 
-/// A table that was made by hand, or whose protection was switched off, is not served.
+/// A table that was made by hand, whose protection was switched off, or that somebody gave a policy of their own (which
+/// would be OR-ed with ours) is not served.
 async fn refuse_unprotected_tables(pool: &PgPool) -> Result<(), OpenError> {
     let tables: Option<String> = sqlx::query_scalar(
         "SELECT string_agg(c.relname, ', ' ORDER BY c.relname) FROM pg_class c
          WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
            AND (c.relname IN ('organizations', 'users')
                 OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'organization_id'))
-           AND NOT (c.relrowsecurity AND c.relforcerowsecurity)",
+           AND (NOT (c.relrowsecurity AND c.relforcerowsecurity)
+                OR EXISTS (SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname NOT LIKE 'kitbag\\_%'))",
     )
     .fetch_one(pool)
     .await?;

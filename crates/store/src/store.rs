@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kitbag_model::{OrgId, Secret};
 use sqlx::PgPool;
+use tracing::Instrument;
 
 use crate::error::{OpenError, StoreError};
 use crate::sqlite::SqlitePools;
@@ -115,5 +116,9 @@ impl Database {
 async fn uncancelled<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
-    tokio::spawn(work).await.unwrap_or(Err(StoreError::Unavailable(sqlx::Error::WorkerCrashed)))
+    match tokio::spawn(work.in_current_span()).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(StoreError::Unavailable(sqlx::Error::WorkerCrashed)),
+    }
 }

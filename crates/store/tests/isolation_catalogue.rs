@@ -3,10 +3,11 @@
 //! for `isolation.rs`.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use kitbag_model::Secret;
 use kitbag_store::migrate::migrate_postgres;
 use kitbag_store::{Location, OpenError, Store};
 use kitbag_testkit::TestDatabase;
-use kitbag_testkit::cluster::{APP, OWNER, SUPERUSER, run};
+use kitbag_testkit::cluster::{APP, OWNER, SUPERUSER, run, try_run};
 use sqlx::PgConnection;
 
 /// Our tables. `org` is the number of the column that says whose a row is, and null where there is none.
@@ -233,6 +234,9 @@ async fn a_role_that_can_get_past_row_level_security_is_refused() {
     let mut cases = vec![(SUPERUSER.to_owned(), "superuser"), (OWNER.to_owned(), "owner")];
     for (role, with, reason) in [
         ("bypass", "BYPASSRLS", "BYPASSRLS"),
+        ("replication", "REPLICATION", "REPLICATION"),
+        ("createrole", "CREATEROLE", "CREATEROLE"),
+        ("program", "IN ROLE pg_execute_server_program", "pg_execute_server_program"),
         ("super", "SUPERUSER", "superuser"),
         ("owner_heir", &format!("IN ROLE {OWNER}"), "owner"),
         ("owner_at_will", &format!("NOINHERIT IN ROLE {OWNER}"), "owner"),
@@ -256,6 +260,46 @@ async fn a_role_that_can_get_past_row_level_security_is_refused() {
             other => panic!("{role}: {other:?}"),
         }
     }
+}
+
+/// `RESET ROLE` gives a session back what it began as.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_superuser_that_put_on_the_app_role_is_refused() {
+    let database = TestDatabase::postgres().await;
+    let url = Secret::new(format!("{}?options=-c%20role%3D{APP}", database.url(SUPERUSER).expose()));
+    match Store::open(&Location::Postgres(url)).await.err() {
+        Some(OpenError::UnsafeRole { role, reason }) => {
+            assert_eq!(role, SUPERUSER);
+            assert!(reason.contains("superuser"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_with_a_policy_of_somebody_else_is_refused() {
+    let database = TestDatabase::postgres().await;
+    run(&mut database.connect(OWNER).await, "CREATE POLICY open ON chats FOR SELECT USING (true)").await;
+    match Store::open(&database.location()).await.err() {
+        Some(OpenError::Unprotected { tables }) => assert_eq!(tables, "chats"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What was granted by hand, to the role or to everybody, is gone after the next migration.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_takes_stray_rights_away() {
+    let database = TestDatabase::postgres().await;
+    let mut owner = database.connect(OWNER).await;
+    run(&mut owner, &format!("GRANT TRUNCATE ON chats TO PUBLIC; GRANT TRUNCATE ON messages TO {APP}")).await;
+    run(&mut owner, "GRANT CREATE ON SCHEMA public TO PUBLIC; GRANT INSERT ON schema_migrations TO PUBLIC").await;
+    migrate_postgres(&database.url(OWNER), APP).await.unwrap();
+    let mut app = database.connect(APP).await;
+    for sql in ["TRUNCATE chats CASCADE", "TRUNCATE messages CASCADE", "CREATE TABLE mine (id INT)"] {
+        assert!(try_run(&mut app, sql).await.is_err(), "{sql}");
+    }
+    assert!(try_run(&mut app, "INSERT INTO schema_migrations VALUES (9, '', '', '')").await.is_err());
+    Store::open(&database.location()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -96,6 +96,7 @@ pub async fn try_run(connection: &mut PgConnection, sql: &str) -> sqlx::Result<u
     Ok(sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await?.rows_affected())
 }
 
+#[allow(clippy::zombie_processes, reason = "the keeper outlives this process on purpose")]
 fn start(folder: &Path, runner: u32) {
     let bin = find_binaries();
     let _ = fs::remove_dir_all(folder);

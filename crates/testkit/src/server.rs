@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -86,6 +87,11 @@ impl Server {
     /// Deletes with the token.
     pub async fn delete(&self, path: &str) -> Answer {
         Answer::of(self.request(Method::DELETE, path)).await
+    }
+
+    /// A plain connection, for requests that no HTTP client would send.
+    pub fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.url.trim_start_matches("http://")).expect("a connection to the server")
     }
 
     /// Its process id.

@@ -65,13 +65,17 @@ async fn ensure_role(tx: &mut PgConnection, role: &str) -> Result<bool, OpenErro
     if owner == role {
         return Err(unusable("it is the owner of the tables; the app role must be another one"));
     }
-    let known: Option<(bool, bool)> = sqlx::query_as("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = $1")
-        .bind(role)
-        .fetch_optional(&mut *tx)
-        .await?;
+    let known: Option<bool> = sqlx::query_scalar(
+        "SELECT rolsuper OR rolbypassrls OR rolcreaterole OR rolreplication FROM pg_roles WHERE rolname = $1",
+    )
+    .bind(role)
+    .fetch_optional(&mut *tx)
+    .await?;
     match known {
-        Some((false, false)) => return Ok(false),
-        Some(_) => return Err(unusable("row-level security does not bind superusers and roles with BYPASSRLS")),
+        Some(false) => return Ok(false),
+        Some(true) => {
+            return Err(unusable("it has SUPERUSER, BYPASSRLS, CREATEROLE or REPLICATION and so may too much"));
+        }
         None => {}
     }
     let may_create: bool =
@@ -88,10 +92,12 @@ async fn ensure_role(tx: &mut PgConnection, role: &str) -> Result<bool, OpenErro
     Ok(true)
 }
 
-/// Rows only: no TRUNCATE (it ignores policies), no REFERENCES, no TRIGGER. Whatever was granted before goes first.
+/// Rows only: no TRUNCATE (it ignores policies), no REFERENCES, no TRIGGER. Whatever the role or everybody was granted
+/// before goes first.
 async fn grant(tx: &mut PgConnection, role: &str) -> Result<(), OpenError> {
+    run_for_role(tx, "REVOKE CREATE ON SCHEMA public FROM PUBLIC, %I", role).await?;
     run_for_role(tx, "GRANT USAGE ON SCHEMA public TO %I", role).await?;
-    run_for_role(tx, "REVOKE ALL ON schema_migrations FROM %I", role).await?;
+    run_for_role(tx, "REVOKE ALL ON schema_migrations FROM PUBLIC, %I", role).await?;
     run_for_role(tx, "GRANT SELECT ON schema_migrations TO %I", role).await?;
     let protected: Vec<String> = sqlx::query_scalar(
         "SELECT DISTINCT quote_ident(tablename) FROM pg_policies WHERE schemaname = 'public' AND policyname LIKE 'kitbag\\_%'",
@@ -99,7 +105,7 @@ async fn grant(tx: &mut PgConnection, role: &str) -> Result<(), OpenError> {
     .fetch_all(&mut *tx)
     .await?;
     for table in protected {
-        run_for_role(tx, &format!("REVOKE ALL ON {table} FROM %I"), role).await?;
+        run_for_role(tx, &format!("REVOKE ALL ON {table} FROM PUBLIC, %I"), role).await?;
         run_for_role(tx, &format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO %I"), role).await?;
     }
     Ok(())
