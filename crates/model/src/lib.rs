@@ -6,9 +6,11 @@
 pub mod access;
 pub mod chat;
 mod credential;
+pub mod hash;
 pub mod id;
 pub mod message;
 pub mod organization;
+pub mod path;
 pub mod secret;
 pub mod session;
 pub mod text;
@@ -17,9 +19,11 @@ pub mod token;
 
 pub use access::{Scope, Scopes};
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
+pub use hash::{ContentHash, Hasher};
 pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, UserId};
 pub use message::{Content, ContentError, Message, NewMessage, Parent, Role};
 pub use organization::{Organization, OrganizationName};
+pub use path::{PathError, WorkPath};
 pub use secret::{Secret, SecretHash};
 pub use session::{Session, SessionCookie};
 pub use text::TextError;
