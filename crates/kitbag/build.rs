@@ -8,7 +8,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=KITBAG_BUILD_COMMIT");
     let commit = std::env::var("KITBAG_BUILD_COMMIT").ok().or_else(|| head(&git_folder()?));
     println!(
-        "cargo::rustc-env=KITBAG_COMMIT={}",
+        "cargo::rustc-env=BUILT_FROM_COMMIT={}",
         commit.as_deref().map_or("unknown", |commit| commit.get(..12).unwrap_or(commit))
     );
 }

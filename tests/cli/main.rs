@@ -171,5 +171,5 @@ fn a_data_folder_that_cannot_be() {
     let file = database.data().join("file");
     std::fs::write(&file, "").unwrap();
     let finished = Program::new(BINARY, &file).run(&["chat", "list"]);
-    assert_failed(&finished, 1, file.to_str().unwrap());
+    assert_failed(&finished, 2, file.to_str().unwrap());
 }

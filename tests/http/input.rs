@@ -52,6 +52,7 @@ on_both! {
             (&messages, r#"{"role":"user","content":"x","chatId":"y"}"#.to_owned()),
             (&messages, format!(r#"{{"role":"user","content":{deep}}}"#)),
             (&messages, r#"{"role":"user","content":[1e999]}"#.to_owned()),
+            (&messages, format!(r#"{{"role":"user","content":[{{"type":"x","y":{}{}}}]}}"#, "[".repeat(80), "]".repeat(80))),
         ] {
             let answer = post_raw(&server, path, body.clone()).await;
             answer.expect_error(400, "BAD_REQUEST");
@@ -76,6 +77,7 @@ on_both! {
         let chat = new_chat(&server).await;
         for id in ["x", "01890a5d-ac96-774b-bcce-b302099a8057", &chat.to_uppercase(), "%00", "%ff", "..%2f..", "%2e%2e", &"x".repeat(5000)] {
             let path = format!("{CHATS}/{id}");
+            Answer::of(server.request(Method::PATCH, &path).json(&json!({}))).await.expect_error(404, "NOT_FOUND");
             server.get(&path).await.expect_error(404, "NOT_FOUND");
             server.delete(&path).await.expect_error(404, "NOT_FOUND");
             server.post(&format!("{path}/messages"), &json!({ "role": "user", "content": "x" })).await.expect_error(404, "NOT_FOUND");

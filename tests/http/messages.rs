@@ -25,6 +25,18 @@ on_both! {
         assert_eq!(whole_list(&server, &format!("{CHATS}/{chat}/messages"), 2).await, [question, answer, again, top]);
     }
 
+    async fn large_messages_make_small_pages(database: TestDatabase) {
+        let server = serve(&database);
+        let chat = new_chat(&server).await;
+        for _ in 0..5 {
+            say(&server, &chat, json!({ "role": "user", "content": "x".repeat(3_000_000) })).await;
+        }
+        let path = format!("{CHATS}/{chat}/messages");
+        let part = server.get(&path).await.expect(200);
+        assert_eq!(part["items"].as_array().unwrap().len(), 2);
+        assert_eq!(whole_list(&server, &path, 200).await.len(), 5);
+    }
+
     async fn a_parent_must_be_in_the_same_chat(database: TestDatabase) {
         let server = serve(&database);
         let (one, two) = (new_chat(&server).await, new_chat(&server).await);

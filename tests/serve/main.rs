@@ -1,7 +1,13 @@
 //! Starting, stopping, being killed: the server as a process.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests start shells around the program"
+)]
 
 mod crash;
+mod faults;
 mod lifecycle;
 mod refusals;
 

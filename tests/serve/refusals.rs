@@ -82,9 +82,16 @@ async fn configuration_that_is_wrong() {
     assert_refused(&serve_fails(&program, &["--log", "kitbag=loud"]), &["kitbag=loud"]);
     assert_refused(&serve_fails(&program, &["--listn", "x"]), &["--listn"]);
     let missing = database.data().join("missing.toml");
-    let finished = serve_fails(&program, &["--config", missing.to_str().unwrap()]);
-    assert_eq!(finished.code, Some(1), "{finished:?}");
-    assert!(finished.stderr.contains("missing.toml"), "{finished:?}");
+    assert_refused(&serve_fails(&program, &["--config", missing.to_str().unwrap()]), &["missing.toml"]);
+    assert_refused(
+        &serve_fails(&program, &["--allowed-hosts", "a.example, https://b.example"]),
+        &["https://b.example"],
+    );
+    let secret = "databse = \"postgres://a:s3cret@db/k\"";
+    std::fs::write(database.data().join("kitbag.toml"), secret).unwrap();
+    let finished = serve_fails(&program, &[]);
+    assert_refused(&finished, &["databse", "line 1"]);
+    assert!(!finished.stderr.contains("s3cret"), "{finished:?}");
 }
 
 /// A flag wins over a variable, a variable over the file.

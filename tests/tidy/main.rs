@@ -74,7 +74,7 @@ fn only_the_store_knows_sql() {
 #[test]
 fn crates_depend_in_one_direction() {
     for (crate_, users) in [
-        ("kitbag-model", &["kitbag", "server", "store", "testkit"][..]),
+        ("kitbag-model", &["cas", "kitbag", "server", "store", "testkit"][..]),
         ("kitbag-guard", &["kitbag"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),

@@ -6,7 +6,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KITBAG_COMMIT"), ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
 
 const AFTER_HELP: &str = "\
 A command talks to the server that runs on its data folder, or opens the folder itself.

@@ -100,11 +100,11 @@ impl Client {
             Self::Running { http, server } => over_http(http, server, method, path, body).await?,
             Self::Inside { router, .. } => in_process(router, method, path, body).await?,
         };
-        let answer: Value =
-            if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap_or_default() };
+        let answer = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
         if status.is_success() {
-            return Ok(answer);
+            return answer.doing("the answer cannot be read");
         }
+        let answer = answer.unwrap_or_default();
         let message =
             answer["message"].as_str().map_or_else(|| format!("the server answered {status}"), ToOwned::to_owned);
         Err(Failure::refused(status.as_u16(), answer["code"].as_str().unwrap_or("FAILED").to_owned(), message))

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use clap::CommandFactory;
+use clap::{Args, CommandFactory, FromArgMatches};
 use kitbag_model::Secret;
 use kitbag_server::Settings;
 use kitbag_store::Location;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::cli::{Cli, ServeFlags};
 use crate::data::DataFolder;
-use crate::failure::{Doing, Failure};
+use crate::failure::Failure;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8700";
 
@@ -49,7 +49,7 @@ impl Config {
         let listen = flags.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
         let settings = Settings {
             address: parse_address(&listen)?,
-            allowed_hosts: flags.allowed_hosts.or(file.allowed_hosts).unwrap_or_default(),
+            allowed_hosts: host_names(flags.allowed_hosts.or(file.allowed_hosts).unwrap_or_default())?,
             no_auth: flags.no_auth.or(file.no_auth).unwrap_or(false),
             max_body_bytes: flags.max_body_bytes.or(file.max_body_bytes).unwrap_or(4 << 20),
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
@@ -78,8 +78,10 @@ impl Config {
 
     /// What a command that opens the folder by itself needs: the same as a server with no flags.
     pub(crate) fn of_folder(folder: &DataFolder, file: Option<&Path>) -> Result<Self, Failure> {
-        let database = std::env::var("KITBAG_DATABASE").ok();
-        Self::load(folder, file, ServeFlags { database, ..ServeFlags::default() })
+        let only_variables = ServeFlags::augment_args(clap::Command::new("kitbag"));
+        let flags =
+            only_variables.try_get_matches_from(["kitbag"]).and_then(|found| ServeFlags::from_arg_matches(&found));
+        Self::load(folder, file, flags.map_err(|error| Failure::wrong_use(error.to_string()))?)
     }
 }
 
@@ -89,6 +91,18 @@ fn location(folder: &DataFolder, url: Option<String>) -> Location {
 
 fn seconds(given: Option<u64>, default: u64) -> Duration {
     Duration::from_secs(given.unwrap_or(default))
+}
+
+/// Names as they stand in a `Host` header, without scheme and port.
+fn host_names(names: Vec<String>) -> Result<Vec<String>, Failure> {
+    let names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
+    let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-');
+    let check = |name: &str| {
+        let wrong =
+            || Failure::wrong_use(format!("allowed-hosts: {name:?} is not a host name such as kitbag.example.org"));
+        plain(name).then(|| name.to_owned()).ok_or_else(wrong)
+    };
+    names.map(check).collect()
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, Failure> {
@@ -101,17 +115,24 @@ fn parse_address(text: &str) -> Result<SocketAddr, Failure> {
 fn read_file(folder: &DataFolder, file: Option<&Path>) -> Result<File, Failure> {
     let path = file.map_or_else(|| folder.config_file(), Path::to_owned);
     match std::fs::read_to_string(&path) {
-        Ok(text) => toml::from_str(&text)
-            .map_err(|error| Failure::wrong_use(format!("{} is not valid: {error}", path.display()))),
+        // The error's own text would quote the line, and the line may hold a password.
+        Ok(text) => toml::from_str(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let number = before.matches('\n').count() + 1;
+            let key =
+                text.lines().nth(number - 1).and_then(|line| line.split_once('=')).map_or("", |(key, _)| key.trim());
+            let of_key = if key.is_empty() { String::new() } else { format!(" ({key})") };
+            Failure::wrong_use(format!("{}, line {number}{of_key}: {}", path.display(), error.message()))
+        }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_none() => Ok(File::default()),
-        Err(error) => Err(error).doing(path.display()),
+        Err(error) => Err(Failure::wrong_use(format!("{}: {error}", path.display()))),
     }
 }
 
 /// Which variables there are follows from the flags.
 fn refuse_unknown_variables() -> Result<(), Failure> {
     let known = known_variables(&Cli::command());
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let unknown: Vec<String> = names.filter(|name| name.starts_with("KITBAG_") && !known.contains(name)).collect();
     if unknown.is_empty() {
         return Ok(());

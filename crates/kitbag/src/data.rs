@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use kitbag_model::Secret;
@@ -21,14 +21,6 @@ pub(crate) struct RunningServer {
     pub(crate) url: String,
     pub(crate) token: String,
     pub(crate) pid: u32,
-}
-
-impl RunningServer {
-    /// Whether its process is there. A killed server leaves its file behind.
-    pub(crate) fn is_alive(&self) -> bool {
-        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
-        pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
-    }
 }
 
 /// The right to use a folder. Gone when dropped, and with the process however that ends.
@@ -50,13 +42,15 @@ impl DataFolder {
             Some(path) => path.clone(),
             None => default_path()?,
         };
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&path)
-            .doing(format!("cannot make {}", path.display()))?;
-        let path = path.canonicalize().doing(path.display())?;
-        Ok(Self(path))
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).and_then(|()| path.canonicalize());
+        made.map(Self)
+            .map_err(|error| Failure::wrong_use(format!("the data folder {} cannot be used: {error}", path.display())))
+    }
+
+    /// Its mode, if others may enter it.
+    pub(crate) fn open_to_others(&self) -> Option<u32> {
+        let mode = fs::metadata(&self.0).ok()?.permissions().mode() & 0o777;
+        (mode & 0o077 != 0).then_some(mode)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -79,19 +73,46 @@ impl DataFolder {
         self.0.join("server.json")
     }
 
-    /// Takes the folder for one server.
-    pub(crate) fn hold_alone(&self) -> Result<Attempt, Failure> {
-        self.attempt(File::try_lock)
+    /// Keeps new commands from taking the folder, so that a server that waits for the running ones gets its turn.
+    pub(crate) fn queue(&self) -> Result<Hold, Failure> {
+        let path = self.0.join("lock.queue");
+        let file = self.open_lock("lock.queue")?;
+        file.lock().doing(path.display())?;
+        Ok(Hold { _file: file })
     }
 
-    /// Takes the folder for a command, beside other commands but not beside a server.
+    /// Takes the folder for one server. What an earlier one that was killed said of itself is gone then.
+    pub(crate) fn hold_alone(&self) -> Result<Attempt, Failure> {
+        let attempt = self.attempt(File::try_lock)?;
+        if matches!(attempt, Attempt::Held(_)) {
+            let _ = fs::remove_file(self.server_file());
+        }
+        Ok(attempt)
+    }
+
+    /// Takes the folder for a command, beside other commands but not beside a server, nor before one that waits.
     pub(crate) fn hold_shared(&self) -> Result<Attempt, Failure> {
-        self.attempt(File::try_lock_shared)
+        let queue = self.open_lock("lock.queue")?;
+        match queue.try_lock_shared() {
+            Ok(()) => self.attempt(File::try_lock_shared),
+            Err(TryLockError::WouldBlock) => Ok(Attempt::Taken),
+            Err(TryLockError::Error(error)) => Err(error).doing(self.0.display()),
+        }
+    }
+
+    /// Whether one process has the folder for itself.
+    pub(crate) fn is_held_alone(&self) -> Result<bool, Failure> {
+        self.attempt(File::try_lock_shared).map(|attempt| matches!(attempt, Attempt::Taken))
+    }
+
+    fn open_lock(&self, name: &str) -> Result<File, Failure> {
+        let path = self.0.join(name);
+        File::options().create(true).truncate(false).write(true).open(&path).doing(path.display())
     }
 
     fn attempt(&self, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Attempt, Failure> {
         let path = self.0.join("lock");
-        let file = File::options().create(true).truncate(false).write(true).open(&path).doing(path.display())?;
+        let file = self.open_lock("lock")?;
         match lock(&file) {
             Ok(()) => Ok(Attempt::Held(Hold { _file: file })),
             Err(TryLockError::WouldBlock) => Ok(Attempt::Taken),

@@ -40,8 +40,17 @@ impl Failure {
 /// Whatever else goes wrong is a failure of the machine, told with what was being done.
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::failed(format!("{:#}", error.into()))
+        Self::failed(describe(&error.into()))
     }
+}
+
+/// An error with its causes, each told once: some say themselves what caused them.
+fn describe(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match () {
+        () if told.is_empty() => cause,
+        () if told.contains(&cause) => told,
+        () => format!("{told}: {cause}"),
+    })
 }
 
 /// Says what was being done when an error came up.
@@ -51,7 +60,7 @@ pub(crate) trait Doing<T> {
 
 impl<T, E: Into<anyhow::Error>> Doing<T> for Result<T, E> {
     fn doing(self, what: impl Display) -> Result<T, Failure> {
-        self.map_err(|error| Failure::failed(format!("{what}: {:#}", error.into())))
+        self.map_err(|error| Failure::failed(format!("{what}: {}", describe(&error.into()))))
     }
 }
 

@@ -6,11 +6,11 @@ use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 
-/// Starts logging.
+/// Starts logging. Lines that cannot be written are lost: a log that nobody reads any more must not stop the service.
 pub(crate) fn start(filter: &str, format: Option<&str>) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| Failure::wrong_use(format!("log: {filter:?} is not a filter: {error}. Try info or debug")))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
     let text = format.map_or_else(|| io::stderr().is_terminal(), |format| format == "text");
     if text {
         builder.with_ansi(io::stderr().is_terminal()).init();

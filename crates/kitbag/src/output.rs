@@ -25,12 +25,11 @@ impl Output {
     }
 
     /// Prints a failure, and gives the exit code for it.
-    #[allow(clippy::print_stderr, reason = "this is the room for it")]
     pub(crate) fn failure(&self, failure: &Failure) -> ExitCode {
         if self.json {
             let _ = print(&json!({ "code": failure.code, "message": failure.message }).to_string());
         }
-        eprintln!("error: {}", failure.message);
+        let _ = writeln!(io::stderr(), "error: {}", failure.message);
         failure.exit_code()
     }
 }

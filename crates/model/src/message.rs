@@ -60,6 +60,10 @@ impl FromStr for Role {
 pub struct Content(Value);
 
 impl Content {
+    /// How deep lists and objects may be inside each other. Readers of JSON commonly stop at 128, and an answer wraps a
+    /// message in some levels of its own.
+    pub const DEEPEST: usize = 64;
+
     /// The content as JSON.
     pub fn as_json(&self) -> &Value {
         &self.0
@@ -72,6 +76,9 @@ pub enum ContentError {
     /// A number, an object, null…
     #[error("must be a text or a list of blocks")]
     NeitherTextNorBlocks,
+    /// Lists and objects inside each other, deeper than whoever reads them later can follow.
+    #[error("must not be nested deeper than {most} levels", most = Content::DEEPEST)]
+    TooDeep,
     /// A block that is not an object.
     #[error("block {index} must be an object with a \"type\"")]
     Untyped {
@@ -84,6 +91,9 @@ impl TryFrom<Value> for Content {
     type Error = ContentError;
 
     fn try_from(value: Value) -> Result<Self, ContentError> {
+        if is_deeper(&value, Self::DEEPEST) {
+            return Err(ContentError::TooDeep);
+        }
         match &value {
             Value::String(_) => Ok(Self(value)),
             Value::Array(blocks) => match blocks.iter().position(|b| !b.get("type").is_some_and(Value::is_string)) {
@@ -92,6 +102,15 @@ impl TryFrom<Value> for Content {
             },
             _ => Err(ContentError::NeitherTextNorBlocks),
         }
+    }
+}
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let deeper = |inner: &Value| is_deeper(inner, levels.saturating_sub(1));
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(deeper),
+        Value::Object(fields) => levels == 0 || fields.values().any(deeper),
+        _ => false,
     }
 }
 
@@ -147,6 +166,10 @@ mod tests {
         for good in [json!(""), json!("a\u{0}b"), json!([]), json!([{"type": "text", "text": "a", "x": 1}])] {
             assert_eq!(Content::try_from(good.clone()).map(|c| c.0), Ok(good));
         }
+        let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        let block = |levels| json!([{ "type": "x", "deep": nested(levels) }]);
+        assert!(Content::try_from(block(62)).is_ok());
+        assert_eq!(Content::try_from(block(63)), Err(ContentError::TooDeep));
         for bad in [json!(null), json!(1), json!({"type": "text"}), json!(true)] {
             assert_eq!(Content::try_from(bad), Err(ContentError::NeitherTextNorBlocks));
         }

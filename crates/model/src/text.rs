@@ -16,7 +16,7 @@ pub enum TextError {
     },
     /// A line break, a NUL or another character that is not text. Such characters forge lines in logs and
     /// terminals, and PostgreSQL cannot keep a NUL at all.
-    #[error("must not have control characters; the one at position {position} is U+{code:04X}")]
+    #[error("must not have control or direction characters; the one at position {position} is U+{code:04X}")]
     Control {
         /// How many characters stand before it.
         position: usize,
@@ -27,14 +27,20 @@ pub enum TextError {
 
 /// Checks that `text` fits on one line and in `most` characters.
 pub(crate) fn one_line(text: &str, most: usize) -> Result<(), TextError> {
-    if text.trim().is_empty() {
+    let invisible = |c: char| c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}');
+    if text.chars().all(invisible) {
         return Err(TextError::Empty);
     }
-    if let Some((position, c)) = text.chars().enumerate().find(|(_, c)| c.is_control()) {
+    if let Some((position, c)) = text.chars().enumerate().find(|(_, c)| c.is_control() || is_direction(*c)) {
         return Err(TextError::Control { position, code: c.into() });
     }
     let has = text.chars().count();
     if has > most { Err(TextError::TooLong { most, has }) } else { Ok(()) }
+}
+
+/// Characters that turn the order of those around them, so that a text looks like another one.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
 /// A checked text of one line: `line_type!(/// doc  Name, most)`.
@@ -83,6 +89,8 @@ mod tests {
         assert_eq!(one_line("abc", 2), Err(TextError::TooLong { most: 2, has: 3 }));
         assert_eq!(one_line("a\nb", 9), Err(TextError::Control { position: 1, code: 10 }));
         assert_eq!(one_line("é\0", 9), Err(TextError::Control { position: 1, code: 0 }));
+        assert_eq!(one_line("a\u{202e}b", 9), Err(TextError::Control { position: 1, code: 0x202e }));
+        assert_eq!(one_line("\u{200b}", 9), Err(TextError::Empty));
         assert_eq!(one_line("\u{1b}[31mred", 9), Err(TextError::Control { position: 0, code: 27 }));
     }
 }

@@ -7,6 +7,7 @@ mod access;
 mod api;
 mod app;
 mod edge;
+mod impatient;
 mod listen;
 mod ops;
 mod page;

@@ -15,10 +15,17 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use crate::app::App;
+use crate::impatient::Impatient;
 use crate::router::router;
 
 /// More connections than this wait in the kernel.
-const CONNECTIONS: usize = 4096;
+const MOST_CONNECTIONS: u64 = 4096;
+
+/// File descriptors that connections leave for everything else: databases, files, children.
+const RESERVED: u64 = 128;
+
+/// How long a client may leave an answer lying before its connection is cut.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a client may take to send a request's head. A client that dribbles it holds no connection for longer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,7 +37,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let graceful = GracefulShutdown::new();
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(most_connections()));
     let mut stop = pin!(stop);
     loop {
         let (stream, permit) = tokio::select! {
@@ -40,12 +47,13 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
                 Err(error) => {
                     // Mostly too many open files: others will close some.
                     tracing::warn!(%error, "cannot accept a connection");
-                    sleep(Duration::from_millis(100)).await;
+                    sleep(Duration::from_secs(1)).await;
                     continue;
                 }
             },
         };
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service.clone()));
+        let stream = TokioIo::new(Impatient::new(stream, STALL_TIMEOUT));
+        let connection = graceful.watch(http.serve_connection(stream, service.clone()));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended early");
@@ -56,6 +64,12 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     drop(listener);
     app.start_draining();
     timeout(drain, graceful.shutdown()).await.is_ok()
+}
+
+fn most_connections() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = limit.map_or(MOST_CONNECTIONS, |limit| limit.saturating_sub(RESERVED).clamp(16, MOST_CONNECTIONS));
+    usize::try_from(most).unwrap_or(16)
 }
 
 async fn accept(

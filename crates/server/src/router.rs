@@ -26,6 +26,7 @@ pub fn router(app: App) -> Router {
         .fallback(api::error::no_such_route)
         .method_not_allowed_fallback(api::error::no_such_method)
         .layer(DefaultBodyLimit::max(app.settings().max_body_bytes))
+        .layer(middleware::from_fn_with_state(app.clone(), edge::refuse_large))
         .layer(middleware::from_fn_with_state(app.clone(), access::check_host_and_origin));
     edge::wrap(router, &app).with_state(app)
 }

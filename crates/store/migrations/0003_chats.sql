@@ -33,12 +33,15 @@ CREATE TABLE messages (
     organization_id ID NOT NULL,
     chat_id ID NOT NULL,
     id ID NOT NULL,
+    -- The order in which they were added. Ids follow the clock, and clocks are set back.
+    position INTEGER NOT NULL,
     parent_id ID,
     role TEXT NOT NULL CHECK (role IN ('user', 'assistant', 'tool')),
     content JSON NOT NULL,
     manifest_id ID,
     created_at TIMESTAMP NOT NULL,
     PRIMARY KEY (organization_id, chat_id, id),
+    UNIQUE (organization_id, chat_id, position),
     FOREIGN KEY (organization_id, chat_id) REFERENCES chats (organization_id, id) ON DELETE CASCADE,
     FOREIGN KEY (organization_id, chat_id, parent_id) REFERENCES messages (organization_id, chat_id, id),
     FOREIGN KEY (organization_id, chat_id, manifest_id) REFERENCES workspace_manifests (organization_id, chat_id, id)

@@ -107,6 +107,9 @@ pub enum StoreError {
     /// The database cannot be reached or is too busy. Trying again later may help.
     #[error("the database is not available: {0}")]
     Unavailable(sqlx::Error),
+    /// There is no room to write.
+    #[error("the database's disk is full")]
+    Full,
     /// Something of that key is there already.
     #[error("it exists already")]
     Exists,
@@ -128,6 +131,9 @@ impl From<sqlx::Error> for StoreError {
                 Self::Unavailable(error)
             }
             sqlx::Error::Database(cause) if cause.kind() == ErrorKind::UniqueViolation => Self::Exists,
+            sqlx::Error::Database(cause) if cause.code().is_some_and(|code| code == "13" || code == "53100") => {
+                Self::Full
+            }
             sqlx::Error::Database(cause) if cause.code().is_some_and(|code| is_passing(&code)) => {
                 Self::Unavailable(error)
             }
@@ -138,12 +144,13 @@ impl From<sqlx::Error> for StoreError {
 
 /// Whether an error code of either database says that the same request may succeed later.
 fn is_passing(code: &str) -> bool {
-    // PostgreSQL: connection trouble, too many connections and other lacks, shutdown, lock and statement time-outs,
-    // serialisation failures. SQLite: busy (5), locked (6), disk full (13), with their extended codes.
+    // PostgreSQL: connection trouble, a role or a database that is not there for the moment, a server that only reads (a
+    // replica that was not promoted yet), too many connections and other lacks, shutdown, time-outs, serialisation
+    // failures. SQLite: busy (5), locked (6), an I/O error (10), no file descriptor (14), with their extended codes.
     let sqlite = code.parse::<u32>().ok().filter(|_| code.len() < 5);
-    ["08", "53", "57", "40"].iter().any(|class| code.len() == 5 && code.starts_with(class))
-        || code == "55P03"
-        || sqlite.is_some_and(|code| matches!(code & 0xff, 5 | 6 | 13))
+    ["08", "28", "3D", "40", "53", "57"].iter().any(|class| code.len() == 5 && code.starts_with(class))
+        || ["25006", "55P03"].contains(&code)
+        || sqlite.is_some_and(|code| matches!(code & 0xff, 5 | 6 | 10 | 14))
 }
 
 #[cfg(test)]
@@ -152,10 +159,11 @@ mod tests {
 
     #[test]
     fn codes() {
-        for code in ["08006", "53300", "57P01", "57014", "40001", "55P03", "5", "517", "13"] {
+        for code in ["08006", "28P01", "3D000", "53300", "57P01", "57014", "40001", "25006", "55P03", "5", "517", "14"]
+        {
             assert!(is_passing(code), "{code}");
         }
-        for code in ["23505", "42P01", "42501", "1", "19", "2067"] {
+        for code in ["23505", "42P01", "42501", "25001", "1", "13", "19", "2067"] {
             assert!(!is_passing(code), "{code}");
         }
     }

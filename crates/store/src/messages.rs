@@ -19,6 +19,11 @@ row!(MessageRow {
     created_at: At,
 });
 
+row!(SizeRow { position: i64, bytes: i64 });
+
+/// One page holds no more than this, whatever its limit: a message may have megabytes.
+const PAGE_BYTES: i64 = 8 << 20;
+
 /// Why a message was not added.
 #[derive(Debug, thiserror::Error)]
 pub enum AddMessageError {
@@ -78,8 +83,9 @@ impl WriteTx {
             Parent::Message(_) => return Err(AddMessageError::NoParent),
         };
         let row: MessageRow = on!(self, c => sqlx::query_as(
-            "INSERT INTO messages (organization_id, chat_id, id, parent_id, role, content, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)
+            "INSERT INTO messages (organization_id, chat_id, id, position, parent_id, role, content, created_at)
+             VALUES ($1, $2, $3, (SELECT coalesce(max(position), 0) + 1 FROM messages WHERE organization_id = $1 AND chat_id = $2),
+                     $4, $5, $6, $7)
              RETURNING id, chat_id, parent_id, role, content, manifest_id, created_at")
             .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).bind(parent.as_deref())
             .bind(new.role.as_str()).bind(new.content.as_json().to_string()).bind(now).fetch_one(c))?;
@@ -103,7 +109,8 @@ impl<Mode> Tx<Mode> {
         Ok(found.is_some())
     }
 
-    /// Messages of a chat, all branches, in the order they were added.
+    /// Messages of a chat, all branches, in the order they were added: at most `limit` of them, and no more than fit into
+    /// eight megabytes, but always one.
     pub async fn messages(
         &mut self,
         chat: ChatId,
@@ -111,10 +118,27 @@ impl<Mode> Tx<Mode> {
         limit: u32,
     ) -> Result<Page<Message>, StoreError> {
         let after = after.map_or_else(String::new, |id| id.to_string());
+        let sizes: Vec<SizeRow> = on!(self, c => sqlx::query_as(
+            "SELECT position, CAST(octet_length(content) AS BIGINT) AS bytes FROM messages
+             WHERE organization_id = $1 AND chat_id = $2 AND position > coalesce(
+                 (SELECT position FROM messages WHERE organization_id = $1 AND chat_id = $2 AND id = $3), 0)
+             ORDER BY position LIMIT $4")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(after).bind(i64::from(limit) + 1).fetch_all(c))?;
+        let mut bytes = 0;
+        let fitting = sizes.iter().take(limit as usize).take_while(|row| {
+            let fits = bytes == 0 || bytes + row.bytes <= PAGE_BYTES;
+            bytes += row.bytes;
+            fits
+        });
+        let count = fitting.count();
+        let has_more = count < sizes.len();
+        let Some((first, last)) = sizes[..count].first().zip(sizes[..count].last()) else {
+            return Ok(Page { items: Vec::new(), has_more: false });
+        };
         let rows: Vec<MessageRow> = on!(self, c => sqlx::query_as(
             "SELECT id, chat_id, parent_id, role, content, manifest_id, created_at FROM messages
-             WHERE organization_id = $1 AND chat_id = $2 AND id > $3 ORDER BY id LIMIT $4")
-            .bind(self.org.as_str()).bind(chat.to_string()).bind(after).bind(i64::from(limit) + 1).fetch_all(c))?;
-        Page::from_rows(rows, limit)
+             WHERE organization_id = $1 AND chat_id = $2 AND position BETWEEN $3 AND $4 ORDER BY position")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(first.position).bind(last.position).fetch_all(c))?;
+        Ok(Page { items: rows.into_iter().map(Message::try_from).collect::<Result<_, _>>()?, has_more })
     }
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use kitbag_model::Secret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Executor, PgPool};
+use sqlx::{Connection, Executor, PgPool};
 
 use crate::error::OpenError;
 use crate::migrate;
@@ -21,6 +21,7 @@ pub(crate) async fn open(url: &Secret) -> Result<PgPool, OpenError> {
     let pool = PgPoolOptions::new()
         .max_connections(CONNECTIONS)
         .acquire_timeout(PATIENCE)
+        .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
         .after_connect(|connection, _| Box::pin(async move { connection.execute(SESSION).await.map(drop) }))
         .connect_with(options(url)?)
         .await

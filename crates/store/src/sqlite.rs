@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Connection, SqlitePool};
 
 use crate::error::OpenError;
 use crate::migrate;
@@ -32,10 +32,19 @@ pub(crate) async fn open(path: &Path) -> Result<SqlitePools, OpenError> {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(PATIENCE);
-    let pool = SqlitePoolOptions::new().acquire_timeout(PATIENCE);
+    // SQLite ends a transaction by itself when the disk is full; sqlx then fails to end it and keeps counting it. Such a
+    // connection is thrown away, or it would fail every later writer.
+    let pool = SqlitePoolOptions::new()
+        .acquire_timeout(PATIENCE)
+        .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
     let writer = pool.clone().max_connections(1).connect_with(options.clone()).await.map_err(failed)?;
     migrate::sqlite(&writer).await?;
-    let readers =
-        pool.max_connections(READERS).connect_with(options.pragma("query_only", "on")).await.map_err(failed)?;
+    // All at once: later there may be no file descriptor left for one.
+    let readers = pool
+        .max_connections(READERS)
+        .min_connections(READERS)
+        .connect_with(options.pragma("query_only", "on"))
+        .await
+        .map_err(failed)?;
     Ok(SqlitePools { writer, readers })
 }

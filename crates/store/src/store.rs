@@ -56,13 +56,10 @@ impl Store {
         }
     }
 
-    /// Asks the database for an answer.
+    /// Asks the database to show a row and to begin to write.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        match &self.database {
-            Database::Sqlite(pools) => sqlx::query("SELECT 1").execute(&pools.readers).await.map(drop)?,
-            Database::Postgres(pool) => sqlx::query("SELECT 1").execute(pool).await.map(drop)?,
-        }
-        Ok(())
+        let mut tx = self.write(&OrgId::local()).await?;
+        tx.organization().await?.map(drop).ok_or(StoreError::Corrupt { column: "organizations.id" })
     }
 
     /// A transaction that only reads rows of `org`.

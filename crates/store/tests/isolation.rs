@@ -66,8 +66,8 @@ const FIXTURES: &[(&str, &str)] = &[
     ),
     (
         "messages",
-        "(organization_id, chat_id, id, role, content, manifest_id, created_at)
-         VALUES ('{org}', 'x', 'x', 'user', '\"hi\"', 'x', now())",
+        "(organization_id, chat_id, id, position, role, content, manifest_id, created_at)
+         VALUES ('{org}', 'x', 'x', 1, 'user', '\"hi\"', 'x', now())",
     ),
     (
         "tool_calls",
@@ -291,15 +291,15 @@ async fn a_reference_cannot_lead_into_another_organisation() {
         "chats (organization_id, id, created_at, updated_at) VALUES ('b', 'only', now(), now())",
         "workspace_manifests SELECT (jsonb_populate_record(t, '{\"id\": \"only\"}')).*
          FROM workspace_manifests t WHERE organization_id = 'b'",
-        "messages SELECT (jsonb_populate_record(t, '{\"id\": \"only\"}')).*
+        "messages SELECT (jsonb_populate_record(t, '{\"id\": \"only\", \"position\": 2}')).*
          FROM messages t WHERE organization_id = 'b'",
     ] {
         run(&mut superuser, &format!("INSERT INTO {only_in_b}")).await;
     }
     let mut app = database.connect(APP).await;
     for statement in [
-        "INSERT INTO messages (organization_id, chat_id, id, role, content, created_at)
-         VALUES ('{org}', 'only', 'new', 'user', '1', now())",
+        "INSERT INTO messages (organization_id, chat_id, id, position, role, content, created_at)
+         VALUES ('{org}', 'only', 'new', 3, 'user', '1', now())",
         "UPDATE messages SET parent_id = 'only' WHERE id = 'x'",
         "UPDATE messages SET manifest_id = 'only' WHERE id = 'x'",
         "UPDATE chats SET active_leaf_message_id = 'only' WHERE id = 'x'",

@@ -1,7 +1,7 @@
 //! The program, run to its end.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use kitbag_store::Location;
 use serde_json::Value;
@@ -14,12 +14,13 @@ pub struct Program {
     binary: PathBuf,
     data: PathBuf,
     env: Vec<(String, String)>,
+    wrapper: Vec<String>,
 }
 
 impl Program {
     /// The binary under test on a data folder. Tests pass `env!("CARGO_BIN_EXE_kitbag")`.
     pub fn new(binary: &str, data: &Path) -> Self {
-        Self { binary: binary.into(), data: data.to_owned(), env: Vec::new() }
+        Self { binary: binary.into(), data: data.to_owned(), env: Vec::new(), wrapper: Vec::new() }
     }
 
     /// The binary under test on the data folder and the database of a test.
@@ -37,10 +38,17 @@ impl Program {
         self
     }
 
+    /// Started by another program, whose arguments end with ours.
+    pub fn inside(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
     /// The command, with an environment that holds nothing of the developer's own settings.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.binary);
-        command.args(args).env_clear().env("KITBAG_DATA", &self.data).stdin(Stdio::null());
+        let mut words = self.wrapper.iter().map(String::as_str).chain([self.binary.to_str().expect("a UTF-8 path")]);
+        let mut command = Command::new(words.next().expect("there is always the binary"));
+        command.args(words).args(args).env_clear().env("KITBAG_DATA", &self.data).stdin(Stdio::null());
         for name in ["PATH", "HOME", "LANG", "TMPDIR"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
@@ -48,6 +56,11 @@ impl Program {
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// Starts it, with nothing to say it to.
+    pub fn start(&self, args: &[&str]) -> Child {
+        self.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("start the program")
     }
 
     /// Runs it to its end.

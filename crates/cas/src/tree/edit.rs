@@ -72,36 +72,16 @@ impl<N: Nodes> OldTree<'_, N> {
             // A run of nodes that are made anew: it begins with the node that the first edit is in, and goes on while
             // its last path does not end a node any more.
             let mut run: Vec<I> = Vec::new();
-            let mut found = self.node_of(level, first, false)?;
-            loop {
-                let Some((node, last_path, is_last)) = found else { break };
-                let mut old = I::items(&node).unwrap_or_default().iter().cloned().peekable();
-                loop {
-                    let here = waiting.peek().filter(|(key, _)| is_last || Some(*key) <= last_path.as_ref());
-                    match (old.peek(), here) {
-                        (Some(item), Some((key, _))) if item.key() < key => run.extend(old.next()),
-                        (Some(item), Some((key, edit))) => {
-                            if item.key() == *key {
-                                old.next();
-                            }
-                            run.extend(edit.as_ref().cloned());
-                            waiting.next();
-                        }
-                        (Some(_), None) => run.extend(old.next()),
-                        (None, Some((_, edit))) => {
-                            run.extend(edit.as_ref().cloned());
-                            waiting.next();
-                        }
-                        (None, None) => break,
-                    }
-                }
+            let mut next = self.node_of(level, first, false)?;
+            while let Some((node, last_path, is_last)) = next {
+                let old = I::items(&node).unwrap_or_default();
+                let is_here = |key: &WorkPath| is_last || last_path.as_ref().is_some_and(|last| key <= last);
+                let edits_here = std::iter::from_fn(|| waiting.next_if(|(key, _)| is_here(key)));
+                merge(old, edits_here, &mut run);
                 let Some(last_path) = last_path else { break };
-                above.insert(last_path.clone(), None);
                 let closed = run.last().is_none_or(|item| ends(item.key()) > level);
-                if closed || is_last {
-                    break;
-                }
-                found = self.node_of(level, &last_path, true)?;
+                next = if closed || is_last { None } else { self.node_of(level, &last_path, true)? };
+                above.insert(last_path, None);
             }
             for child in cut(level, run, made) {
                 above.insert(child.last.clone(), Some(child));
@@ -128,6 +108,19 @@ impl<N: Nodes> OldTree<'_, N> {
         }
         Ok(Some((node, last_path, is_last)))
     }
+}
+
+/// Puts sorted items and sorted edits to them together.
+fn merge<'e, I: Item + 'e>(old: &[I], edits: impl Iterator<Item = (&'e WorkPath, &'e Option<I>)>, run: &mut Vec<I>) {
+    let mut old = old.iter().peekable();
+    for (key, edit) in edits {
+        while let Some(item) = old.next_if(|item| item.key() < key) {
+            run.push(item.clone());
+        }
+        old.next_if(|item| item.key() == key);
+        run.extend(edit.clone());
+    }
+    run.extend(old.cloned());
 }
 
 type Found = (Arc<Node>, Option<WorkPath>, bool);

@@ -1,7 +1,6 @@
 //! `kitbag doctor`: what this machine offers, and what to do about what is missing.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 
 use kitbag_guard::process::{RunError, Spec};
@@ -85,7 +84,6 @@ fn report(checks: &[Check]) -> String {
 
 fn data_folder(folder: &DataFolder) -> Check {
     let path = folder.path().display().to_string();
-    let mode = fs::metadata(folder.path()).map(|data| data.permissions().mode() & 0o777);
     if let Err(error) = tempfile_in(folder) {
         return Check::wrong(
             "data folder",
@@ -94,14 +92,14 @@ fn data_folder(folder: &DataFolder) -> Check {
             "make it writable, or give another with --data",
         );
     }
-    match mode {
-        Ok(mode) if mode & 0o077 != 0 => Check::wrong(
+    match folder.open_to_others() {
+        Some(mode) => Check::wrong(
             "data folder",
             Verdict::Missing,
             format!("{path} is open to others (mode {mode:o})"),
             format!("chmod 700 {path}"),
         ),
-        _ => Check::good("data folder", path),
+        None => Check::good("data folder", path),
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::cli::{Place, ServeFlags};
 use crate::config::Config;
-use crate::data::{Attempt, DataFolder, Hold, RunningServer};
+use crate::data::{Attempt, DataFolder, Hold};
 use crate::failure::{Doing, Failure, not_opened};
 use crate::{logging, output};
 
@@ -28,6 +28,12 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let folder = DataFolder::open(place)?;
     let config = Config::load(&folder, place.config.as_deref(), flags)?;
     logging::start(&config.log, config.log_format.as_deref())?;
+    // From the first: a signal that comes early must stop us in good order too.
+    let signals = Signals::listen()?;
+    raise_file_limit();
+    if let Some(mode) = folder.open_to_others() {
+        tracing::warn!(mode = format!("{mode:o}"), data = %folder.path().display(), "the data folder is open to others; chmod 700");
+    }
     let _hold = hold(&folder).await?;
     let store = open_store(&config.database).await?;
     let token = embedded::ensure(&folder.token_file(), &store).await?;
@@ -35,8 +41,6 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let url = format!("http://{}", settings.address);
     let app = App::new(store.clone(), settings, Some(start_metrics()?));
 
-    // Before anybody can know that we are there: a signal that comes early must not kill us.
-    let signals = Signals::listen()?;
     let announcement = folder.announce(&url, &token)?;
     tracing::info!(%url, database = store.kind(), data = %folder.path().display(), "ready");
     output::print(&format!("kitbag listening on {url}/?token={}", token.expose()))?;
@@ -53,14 +57,15 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
 
 /// One server per data folder. A command may hold it for a moment; a server holds it for good.
 async fn hold(folder: &DataFolder) -> Result<Hold, Failure> {
+    let _queue = folder.queue()?;
     let end = Instant::now() + LOCK_PATIENCE;
     loop {
         if let Attempt::Held(hold) = folder.hold_alone()? {
             return Ok(hold);
         }
-        let server = folder.announced()?.filter(RunningServer::is_alive);
-        if server.is_some() || Instant::now() > end {
-            let holder = server.map_or_else(
+        // Commands share the folder with each other. If it cannot even be shared, a server has it.
+        if folder.is_held_alone()? || Instant::now() > end {
+            let holder = folder.announced()?.map_or_else(
                 || "another kitbag process".to_owned(),
                 |server| format!("process {} at {}", server.pid, server.url),
             );
@@ -69,7 +74,7 @@ async fn hold(folder: &DataFolder) -> Result<Hold, Failure> {
                 folder.path().display()
             )));
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -84,6 +89,15 @@ async fn open_store(location: &Location) -> Result<Store, Failure> {
             }
             done => return done.map_err(not_opened),
         }
+    }
+}
+
+/// Every connection takes a file descriptor, and the usual soft limit is low. The hard one is what we were given.
+fn raise_file_limit() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 
@@ -102,7 +116,7 @@ async fn bind(settings: Settings) -> Result<(TcpListener, Settings), Failure> {
 
 fn start_metrics() -> Result<PrometheusHandle, Failure> {
     let handle = PrometheusBuilder::new().install_recorder().doing("cannot keep metrics")?;
-    metrics::gauge!("kitbag_build_info", "version" => env!("CARGO_PKG_VERSION"), "commit" => env!("KITBAG_COMMIT"))
+    metrics::gauge!("kitbag_build_info", "version" => env!("CARGO_PKG_VERSION"), "commit" => env!("BUILT_FROM_COMMIT"))
         .set(1);
     let upkeep = handle.clone();
     tokio::spawn(async move {

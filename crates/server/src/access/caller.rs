@@ -6,13 +6,15 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use kitbag_model::{BearerToken, OrgId, Scope, Scopes, Timestamp};
 
+use super::origin::only;
 use super::session;
 use crate::api::error::{ApiError, Code};
+use crate::api::input::PathOf;
 use crate::app::App;
 
 /// A caller with the scope `use`.
@@ -53,8 +55,8 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let principal = authenticate(app, &parts.method, &parts.headers).await?;
-        let path = Path::<HashMap<String, String>>::from_request_parts(parts, app).await;
-        let org = path.ok().and_then(|Path(mut path)| path.remove("org")).unwrap_or_default();
+        let PathOf(mut path) = PathOf::<HashMap<String, String>>::from_request_parts(parts, app).await?;
+        let org = path.remove("org").unwrap_or_default();
         // An organisation of somebody else and one that does not exist are the same to the caller.
         if org != principal.org.as_str() {
             return Err(ApiError::new(Code::NotFound, format!("there is no organisation {org:?}")));
@@ -78,15 +80,15 @@ pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap
     if app.settings().no_auth {
         return Ok(Principal { org: OrgId::local(), scopes: Scopes::ALL });
     }
-    match headers.get(header::AUTHORIZATION) {
-        Some(value) => {
-            let text = value.to_str().ok().and_then(|text| text.split_once(' '));
+    match headers.contains_key(header::AUTHORIZATION) {
+        true => {
+            let text = only(headers, &header::AUTHORIZATION).and_then(|text| text.split_once(' '));
             let (_, token) =
                 text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unauthorized)?;
             let (token, scopes) = prove(app, token.trim()).await?;
             Ok(Principal { org: token.org, scopes })
         }
-        None => session::authenticate(app, method, headers).await?.ok_or_else(unauthorized),
+        false => session::authenticate(app, method, headers).await?.ok_or_else(unauthorized),
     }
 }
 

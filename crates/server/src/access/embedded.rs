@@ -28,8 +28,8 @@ pub enum EmbeddedTokenError {
 pub async fn ensure(file: &Path, store: &Store) -> Result<Secret, EmbeddedTokenError> {
     let failed = |source| EmbeddedTokenError::File { path: file.to_owned(), source };
     let org = OrgId::local();
-    let kept = match fs::read_to_string(file) {
-        Ok(text) => text.trim().parse::<BearerToken>().ok().filter(|token| token.org == org),
+    let kept = match fs::read(file) {
+        Ok(text) => String::from_utf8_lossy(&text).trim().parse::<BearerToken>().ok().filter(|token| token.org == org),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(failed(error)),
     };

@@ -18,6 +18,6 @@ pub(crate) async fn check_host_and_origin(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    app.hosts().check(request.headers())?;
+    app.hosts().check(request.uri(), request.headers())?;
     Ok(next.run(request).await)
 }

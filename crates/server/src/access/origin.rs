@@ -9,8 +9,8 @@
 
 use std::net::IpAddr;
 
-use axum::http::HeaderMap;
 use axum::http::header::{self, HeaderName};
+use axum::http::{HeaderMap, Uri};
 
 use crate::api::error::{ApiError, Code};
 
@@ -26,13 +26,16 @@ impl HostRule {
         Self { listening, allowed: allowed.iter().map(|host| host.to_ascii_lowercase()).collect() }
     }
 
-    /// Checks one request.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    /// Checks one request. A target with a name of its own (`GET http://name/`) must have the same one.
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         let forbidden = |message: &str| Err(ApiError::new(Code::Forbidden, message));
         let Some(authority) = only(headers, &header::HOST) else {
             return forbidden("the request must have exactly one Host header");
         };
         let authority = authority.to_ascii_lowercase();
+        if uri.authority().is_some_and(|target| !target.as_str().eq_ignore_ascii_case(&authority)) {
+            return forbidden("the request's target and its Host header name different servers");
+        }
         if !host_of(&authority).is_some_and(|host| self.is_ours(host)) {
             return forbidden(
                 "this Host is not one of this server's names. Use the address it printed, or start it with \
@@ -62,7 +65,7 @@ impl HostRule {
 }
 
 /// The value of a header that is there once and is text.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let (first, second) = (values.next()?, values.next());
     if second.is_some() { None } else { first.to_str().ok() }
@@ -91,7 +94,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, HeaderValue::from_str(origin).expect("a header value"));
         }
-        rule.check(&headers).is_ok()
+        rule.check(&Uri::from_static("/x"), &headers).is_ok()
     }
 
     fn loopback() -> HostRule {
@@ -187,11 +190,19 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, HeaderValue::from_static("localhost"));
             headers.insert(header::ORIGIN, HeaderValue::from_static("http://localhost"));
-            assert!(loopback().check(&headers).is_ok());
+            assert!(loopback().check(&Uri::from_static("/"), &headers).is_ok());
             let again = headers.get(&name).cloned().expect("it was just put in");
             headers.append(name, again);
-            assert!(loopback().check(&headers).is_err());
+            assert!(loopback().check(&Uri::from_static("/"), &headers).is_err());
         }
-        assert!(loopback().check(&HeaderMap::new()).is_err());
+        assert!(loopback().check(&Uri::from_static("/"), &HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_target_with_another_name_is_refused() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_static("localhost:8700"));
+        assert!(loopback().check(&Uri::from_static("http://LOCALHOST:8700/x"), &headers).is_ok());
+        assert!(loopback().check(&Uri::from_static("http://evil.example/x"), &headers).is_err());
     }
 }

@@ -1,14 +1,17 @@
 //! The page's own cookie: a session that a browser gets in exchange for a token, on `GET /?token=…` alone.
 
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use kitbag_model::{Secret, SessionCookie, Timestamp};
 
 use super::caller::{Principal, prove, unauthorized};
+use super::origin::only;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
 
 /// A month; the address that `kitbag serve` prints makes a new one at any time.
 const LIFETIME_SECONDS: u32 = 30 * 24 * 60 * 60;
+
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Cookies are shared by all ports of a host, so the name has the port in it.
 fn cookie_name(app: &App) -> String {
@@ -54,11 +57,10 @@ pub(crate) async fn authenticate(
 /// Browsers add the cookie by themselves. `SameSite` and `Origin` keep other sites out; this is for a browser that
 /// sends neither, and for forms on another port of this host, which is the same site.
 fn refuse_cross_site(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
-    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     let changes = !matches!(*method, Method::GET | Method::HEAD);
-    let own = match site {
-        Some(site) => site == b"same-origin" || (site == b"none" && !changes),
-        None => !changes || headers.contains_key(header::ORIGIN),
+    let own = match headers.contains_key(&SITE) {
+        true => only(headers, &SITE).is_some_and(|site| site == "same-origin" || (site == "none" && !changes)),
+        false => !changes || headers.contains_key(header::ORIGIN),
     };
     if own {
         Ok(())

@@ -1,6 +1,7 @@
 //! What happens to every request on its way in and every answer on its way out, whatever the route.
 
 mod headers;
+mod large;
 mod observe;
 mod panic;
 
@@ -9,6 +10,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 
 use crate::app::App;
+
+pub(crate) use large::refuse_large;
 
 /// Puts the layers around a router; the last one added is the first that a request meets.
 pub(crate) fn wrap(router: Router<App>, app: &App) -> Router<App> {

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use axum::extract::Path;
 use axum::http::header;
 use axum::response::{IntoResponse, Redirect, Response};
 use utoipa_swagger_ui::Config;
 
 use crate::api::error::{ApiError, Code};
+use crate::api::input::PathOf;
 
 static CONFIG: LazyLock<Arc<Config<'static>>> =
     LazyLock::new(|| Arc::new(Config::new(["/openapi.json"]).try_it_out_enabled(true).with_credentials(true)));
@@ -22,10 +22,10 @@ pub(crate) async fn with_slash() -> Redirect {
 }
 
 pub(crate) async fn index() -> Result<Response, ApiError> {
-    asset(Path("index.html".to_owned())).await
+    asset(PathOf("index.html".to_owned())).await
 }
 
-pub(crate) async fn asset(Path(file): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn asset(PathOf(file): PathOf<String>) -> Result<Response, ApiError> {
     let found = utoipa_swagger_ui::serve(&file, CONFIG.clone()).map_err(ApiError::internal)?;
     let found = found.ok_or_else(|| ApiError::new(Code::NotFound, format!("the documentation has no {file:?}")))?;
     let headers = [(header::CONTENT_TYPE, found.content_type.as_str()), (header::CONTENT_SECURITY_POLICY, POLICY)];

@@ -37,7 +37,10 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, ApiEr
     }
     match tokio::time::timeout(PATIENCE, app.store().ping()).await {
         Ok(Ok(())) => Ok(Json(Health { status: "ok" })),
-        Ok(Err(error)) => Err(error.into()),
+        Ok(Err(cause)) => {
+            tracing::warn!(%cause, "the database is not ready");
+            Err(ApiError::new(Code::Unavailable, "the database does not answer as it should; the log has the cause"))
+        }
         Err(_) => Err(ApiError::new(Code::Unavailable, "the database does not answer; try again")),
     }
 }

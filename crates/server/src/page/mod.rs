@@ -1,7 +1,7 @@
 //! The page at `/`. A token in the query is taken here alone: it is swapped for the cookie at once, so that it stays in
 //! no history, no bookmark and no `Referer`.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::access::caller::authenticate;
 use crate::access::session;
 use crate::api::error::{ApiError, Code};
-use crate::api::input::QueryOf;
+use crate::api::input::{PathOf, QueryOf};
 use crate::app::App;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -22,10 +22,11 @@ pub(crate) struct IndexQuery {
 
 pub(crate) async fn index(
     State(app): State<App>,
+    method: Method,
     QueryOf(query): QueryOf<IndexQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    if let Some(token) = query.token {
+    if let Some(token) = query.token.filter(|_| method == Method::GET) {
         let cookie = session::open(&app, &token).await?;
         return Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response());
     }
@@ -36,7 +37,7 @@ pub(crate) async fn index(
     })
 }
 
-pub(crate) async fn asset(Path(file): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn asset(PathOf(file): PathOf<String>) -> Result<Response, ApiError> {
     let (kind, content) = match file.as_str() {
         "style.css" => ("text/css; charset=utf-8", include_str!("assets/style.css")),
         "chats.js" => ("text/javascript; charset=utf-8", include_str!("assets/chats.js")),

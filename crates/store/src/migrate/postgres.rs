@@ -61,6 +61,9 @@ async fn insert_local(tx: &mut PgConnection) -> Result<(), OpenError> {
 
 async fn ensure_role(tx: &mut PgConnection, role: &str) -> Result<bool, OpenError> {
     let unusable = |reason: &str| OpenError::AppRole { role: role.to_owned(), reason: reason.to_owned() };
+    if role.is_empty() || role.len() > 63 || role.chars().any(char::is_control) {
+        return Err(unusable("a role's name has 1 to 63 bytes on one line"));
+    }
     let owner: String = sqlx::query_scalar("SELECT current_user::text").fetch_one(&mut *tx).await?;
     if owner == role {
         return Err(unusable("it is the owner of the tables; the app role must be another one"));

@@ -1,0 +1,317 @@
+//! Blobs in a folder: loose ones in `blobs/<2 hex>/<hash>`, many small ones together in `packs/`.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, SystemTime};
+
+use kitbag_model::{ContentHash, Hasher};
+
+use super::pack::{self, PackWriter, Span};
+use super::writer::LocalWriter;
+use super::{BlobWriter, Blobs, Swept};
+use crate::error::CasError;
+
+/// The blobs of one chat.
+pub struct LocalBlobs {
+    folder: PathBuf,
+    packs: RwLock<Packs>,
+}
+
+/// What is known of the packs.
+#[derive(Default)]
+struct Packs {
+    files: HashMap<String, Arc<File>>,
+    blobs: HashMap<ContentHash, (Arc<File>, Span)>,
+}
+
+impl LocalBlobs {
+    /// Opens the blobs below a chat's folder.
+    pub fn open(folder: &Path) -> Result<Self, CasError> {
+        for name in ["blobs", "packs", "tmp"] {
+            let path = folder.join(name);
+            fs::create_dir_all(&path).map_err(CasError::at(&path))?;
+        }
+        let blobs = Self { folder: folder.to_owned(), packs: RwLock::default() };
+        blobs.find_packs()?;
+        Ok(blobs)
+    }
+
+    pub(super) fn loose_path(&self, hash: &ContentHash) -> PathBuf {
+        let name = hash.to_string();
+        self.folder.join("blobs").join(&name[..2]).join(name)
+    }
+
+    pub(super) fn packs_folder(&self) -> PathBuf {
+        self.folder.join("packs")
+    }
+
+    pub(super) fn temporary_folder(&self) -> PathBuf {
+        self.folder.join("tmp")
+    }
+
+    /// Makes a new pack known.
+    pub(super) fn add_pack(&self, name: String, file: File, rows: Vec<(ContentHash, Span)>) {
+        let file = Arc::new(file);
+        let mut packs = self.packs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        packs.blobs.extend(rows.into_iter().map(|(hash, span)| (hash, (Arc::clone(&file), span))));
+        packs.files.insert(name, file);
+    }
+
+    /// Looks for packs that are not known yet: another process may have written them.
+    fn find_packs(&self) -> Result<(), CasError> {
+        let folder = self.packs_folder();
+        for entry in fs::read_dir(&folder).map_err(CasError::at(&folder))? {
+            let entry = entry.map_err(CasError::at(&folder))?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if self.read_packs().files.contains_key(&name) || !name.ends_with(".pack") {
+                continue;
+            }
+            let path = entry.path();
+            let file = File::open(&path).map_err(CasError::at(&path))?;
+            match pack::read_index(&file).map_err(CasError::at(&path))? {
+                Some(rows) => self.add_pack(name, file, rows),
+                // Its blobs are missing then, and whoever needs one is told so by name.
+                None => tracing::error!(pack = %path.display(), "a pack is damaged"),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_packs(&self) -> std::sync::RwLockReadGuard<'_, Packs> {
+        self.packs.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn packed(&self, hash: &ContentHash) -> Option<(Arc<File>, Span)> {
+        self.read_packs().blobs.get(hash).cloned()
+    }
+
+    fn open_loose(&self, hash: &ContentHash) -> Result<Option<File>, CasError> {
+        let path = self.loose_path(hash);
+        match File::open(&path) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(CasError::at(&path)(error)),
+        }
+    }
+
+    /// Shows the bytes of a blob to `take`, part by part, and fails unless they have its hash.
+    fn stream(&self, hash: &ContentHash, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), CasError> {
+        let mut source = self.source(hash)?;
+        let mut hasher = Hasher::default();
+        let mut buffer = vec![0; source.length().clamp(1, 1 << 20) as usize];
+        loop {
+            let part = source.next(&mut buffer).map_err(CasError::at(&self.folder))?;
+            if part.is_empty() {
+                break;
+            }
+            hasher.update(part);
+            take(part).map_err(CasError::at(&self.folder))?;
+        }
+        if hasher.finish() == *hash { Ok(()) } else { Err(CasError::Corrupt { hash: *hash }) }
+    }
+
+    fn source(&self, hash: &ContentHash) -> Result<Source, CasError> {
+        for attempt in 0..2 {
+            if let Some((file, span)) = self.packed(hash) {
+                return Ok(Source::Packed { file, at: span.offset, left: span.length });
+            }
+            if let Some(file) = self.open_loose(hash)? {
+                let length = file.metadata().map_err(CasError::at(&self.folder))?.len();
+                return Ok(Source::Loose { file, length });
+            }
+            if attempt == 0 {
+                self.find_packs()?;
+            }
+        }
+        Err(CasError::Missing { hash: *hash })
+    }
+
+    fn each_loose(&self, mut visit: impl FnMut(ContentHash, &fs::DirEntry) -> io::Result<()>) -> Result<(), CasError> {
+        let folder = self.folder.join("blobs");
+        let failed = CasError::at(&folder);
+        for shard in fs::read_dir(&folder).map_err(&failed)? {
+            let shard = shard.map_err(&failed)?.path();
+            for entry in fs::read_dir(&shard).map_err(&failed)? {
+                let entry = entry.map_err(&failed)?;
+                if let Some(hash) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+                    visit(hash, &entry).map_err(&failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the blobs of a pack that are still wanted into a new one, and forgets the old.
+    fn repack(&self, name: &str, file: &Arc<File>, live: &[(ContentHash, Span)]) -> Result<(), CasError> {
+        let old = self.packs_folder().join(name);
+        let failed = CasError::at(&old);
+        let new = if live.is_empty() {
+            None
+        } else {
+            let path = self.temporary_folder().join(name);
+            let mut writer = PackWriter::new(File::create(&path).map_err(&failed)?);
+            for (hash, span) in live {
+                let mut bytes = vec![0; span.length as usize];
+                file.read_exact_at(&mut bytes, span.offset).map_err(&failed)?;
+                writer.push(hash, &bytes).map_err(&failed)?;
+            }
+            let (rows, index) = writer.finish().map_err(&failed)?;
+            let (new_name, target) = self.place_pack(&path, &index)?;
+            Some((new_name, File::open(&target).map_err(&failed)?, rows))
+        };
+        let mut packs = self.packs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        packs.files.remove(name);
+        packs.blobs.retain(|_, (known, _)| !Arc::ptr_eq(known, file));
+        drop(packs);
+        let kept = new.as_ref().is_some_and(|(new_name, ..)| new_name == name);
+        if let Some((new_name, file, rows)) = new {
+            self.add_pack(new_name, file, rows);
+        }
+        if !kept {
+            fs::remove_file(&old).map_err(&failed)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a finished pack its name, durably.
+    pub(super) fn place_pack(&self, temporary: &Path, index: &ContentHash) -> Result<(String, PathBuf), CasError> {
+        let name = format!("{index}.pack");
+        let target = self.packs_folder().join(&name);
+        fs::rename(temporary, &target).map_err(CasError::at(&target))?;
+        sync_folder(&self.packs_folder())?;
+        Ok((name, target))
+    }
+}
+
+/// Makes the names in a folder durable.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), CasError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(CasError::at(folder))
+}
+
+enum Source {
+    Packed { file: Arc<File>, at: u64, left: u64 },
+    Loose { file: File, length: u64 },
+}
+
+impl Source {
+    fn length(&self) -> u64 {
+        match self {
+            Self::Packed { left, .. } => *left,
+            Self::Loose { length, .. } => *length,
+        }
+    }
+
+    /// Fills the buffer as far as there is something; nothing means the end.
+    fn next<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+        match self {
+            Self::Packed { file, at, left } => {
+                let count = buffer.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                file.read_exact_at(&mut buffer[..count], *at)?;
+                *at += count as u64;
+                *left -= count as u64;
+                Ok(&buffer[..count])
+            }
+            Self::Loose { file, .. } => {
+                let count = file.read(buffer)?;
+                Ok(&buffer[..count])
+            }
+        }
+    }
+}
+
+impl Blobs for LocalBlobs {
+    fn contains(&self, hash: &ContentHash) -> Result<bool, CasError> {
+        if self.read_packs().blobs.contains_key(hash) {
+            return Ok(true);
+        }
+        let path = self.loose_path(hash);
+        fs::exists(&path).map_err(CasError::at(&path))
+    }
+
+    fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, CasError> {
+        let mut bytes = Vec::new();
+        self.stream(hash, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    fn copy_to(&self, hash: &ContentHash, mut file: &File) -> Result<(), CasError> {
+        self.stream(hash, &mut |part| file.write_all(part))
+    }
+
+    fn writer<'a>(&'a self) -> Result<Box<dyn BlobWriter + 'a>, CasError> {
+        Ok(Box::new(LocalWriter::new(self)))
+    }
+
+    fn list(&self) -> Result<Vec<ContentHash>, CasError> {
+        self.find_packs()?;
+        let mut all: Vec<ContentHash> = self.read_packs().blobs.keys().copied().collect();
+        self.each_loose(|hash, _| {
+            all.push(hash);
+            Ok(())
+        })?;
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
+    fn sweep(&self, is_live: &dyn Fn(&ContentHash) -> bool, grace: Duration) -> Result<Swept, CasError> {
+        let old = |data: fs::Metadata| {
+            let age = data.modified().map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
+            age.is_ok_and(|age| age >= grace)
+        };
+        let mut swept = Swept::default();
+        self.each_loose(|hash, entry| {
+            let data = entry.metadata()?;
+            if !is_live(&hash) && old(data.clone()) {
+                fs::remove_file(entry.path())?;
+                swept.blobs += 1;
+                swept.bytes += data.len();
+            }
+            Ok(())
+        })?;
+        self.find_packs()?;
+        let packs: Vec<(String, Arc<File>)> =
+            self.read_packs().files.iter().map(|(name, file)| (name.clone(), Arc::clone(file))).collect();
+        for (name, file) in packs {
+            let failed = CasError::at(&self.folder);
+            if !old(file.metadata().map_err(&failed)?) {
+                continue;
+            }
+            let rows = pack::read_index(&file).map_err(&failed)?.unwrap_or_default();
+            let (live, dead): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(hash, _)| is_live(hash));
+            let bytes = |rows: &[(ContentHash, Span)]| rows.iter().map(|(_, span)| span.length).sum::<u64>();
+            // Writing the living again to save a few bytes costs more than it brings.
+            if dead.is_empty() || (!live.is_empty() && bytes(&dead) < bytes(&live)) {
+                continue;
+            }
+            self.repack(&name, &file, &live)?;
+            swept.blobs += dead.len() as u64;
+            swept.bytes += bytes(&dead);
+        }
+        self.clear_temporary(grace)?;
+        Ok(swept)
+    }
+}
+
+impl LocalBlobs {
+    /// What a killed writer left.
+    fn clear_temporary(&self, grace: Duration) -> Result<(), CasError> {
+        let folder = self.temporary_folder();
+        let failed = CasError::at(&folder);
+        for entry in fs::read_dir(&folder).map_err(&failed)? {
+            let entry = entry.map_err(&failed)?;
+            let age = entry.metadata().and_then(|data| data.modified()).map_err(&failed)?;
+            if SystemTime::now().duration_since(age).unwrap_or_default() >= grace {
+                fs::remove_file(entry.path()).map_err(&failed)?;
+            }
+        }
+        Ok(())
+    }
+}

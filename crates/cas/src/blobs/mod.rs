@@ -1,0 +1,62 @@
+//! Blobs: bytes under the name of their hash, written once and never changed.
+//!
+//! [`Blobs`] is all that the rest knows: whether the bytes lie in files here or in an object store elsewhere is decided
+//! behind it.
+
+mod local;
+mod pack;
+mod writer;
+
+use std::fs::File;
+use std::time::Duration;
+
+use kitbag_model::ContentHash;
+
+use crate::error::CasError;
+
+pub use local::LocalBlobs;
+
+/// Files up to this size are read whole, and may share a pack with others.
+pub const SMALL: u64 = 256 * 1024;
+
+/// A store of blobs. Shared by threads.
+pub trait Blobs: Send + Sync {
+    /// Whether the blob is there.
+    fn contains(&self, hash: &ContentHash) -> Result<bool, CasError>;
+
+    /// All of its bytes, which have its hash.
+    fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, CasError>;
+
+    /// Writes its bytes, which have its hash, into a file. On an error the file's content is worthless.
+    fn copy_to(&self, hash: &ContentHash, file: &File) -> Result<(), CasError>;
+
+    /// Begins to write. Nothing of it is promised before [`BlobWriter::finish`].
+    fn writer<'a>(&'a self) -> Result<Box<dyn BlobWriter + 'a>, CasError>;
+
+    /// The names of all blobs.
+    fn list(&self) -> Result<Vec<ContentHash>, CasError>;
+
+    /// Forgets every blob that `is_live` does not want and that is older than `grace`.
+    fn sweep(&self, is_live: &dyn Fn(&ContentHash) -> bool, grace: Duration) -> Result<Swept, CasError>;
+}
+
+/// Blobs on their way in. Shared by threads.
+pub trait BlobWriter: Send + Sync {
+    /// Takes a small blob.
+    fn put(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), CasError>;
+
+    /// Takes a file's content, however large, and says how many bytes it has and what their hash is.
+    fn put_file(&self, file: &File) -> Result<(u64, ContentHash), CasError>;
+
+    /// Makes everything durable: when it is done, a power cut loses nothing of it.
+    fn finish(self: Box<Self>) -> Result<(), CasError>;
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Swept {
+    /// How many blobs were forgotten.
+    pub blobs: u64,
+    /// How many bytes they had.
+    pub bytes: u64,
+}

@@ -1,0 +1,83 @@
+//! Packs: many small blobs in one file, because making a file costs more than writing one.
+//!
+//! A pack is its blobs one after another, then an index (hash, offset, length; sorted by hash), then a footer that says
+//! where the index is and what hash it has. A pack is complete before it gets its name.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+use kitbag_model::ContentHash;
+
+const MAGIC: &[u8; 8] = b"kitbagp1";
+const ROW: usize = 32 + 8 + 8;
+const FOOTER: usize = 8 + 8 + 32;
+
+/// Where in a pack a blob is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Span {
+    pub(super) offset: u64,
+    pub(super) length: u64,
+}
+
+/// A pack that is being written.
+pub(super) struct PackWriter {
+    out: io::BufWriter<File>,
+    offset: u64,
+    rows: Vec<(ContentHash, Span)>,
+}
+
+impl PackWriter {
+    pub(super) fn new(file: File) -> Self {
+        Self { out: io::BufWriter::with_capacity(1 << 20, file), offset: 0, rows: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, hash: &ContentHash, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        let length = bytes.len() as u64;
+        self.rows.push((*hash, Span { offset: self.offset, length }));
+        self.offset += length;
+        Ok(())
+    }
+
+    /// Writes index and footer and makes all of it durable. What is in it, and what to call it.
+    pub(super) fn finish(mut self) -> io::Result<(Vec<(ContentHash, Span)>, ContentHash)> {
+        self.rows.sort_by_key(|(hash, _)| *hash);
+        let mut index = Vec::with_capacity(self.rows.len() * ROW);
+        for (hash, span) in &self.rows {
+            index.extend(hash.as_bytes());
+            index.extend(span.offset.to_le_bytes());
+            index.extend(span.length.to_le_bytes());
+        }
+        let name = ContentHash::of(&index);
+        self.out.write_all(&index)?;
+        self.out.write_all(&self.offset.to_le_bytes())?;
+        self.out.write_all(name.as_bytes())?;
+        self.out.write_all(MAGIC)?;
+        self.out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()?;
+        Ok((self.rows, name))
+    }
+}
+
+/// Reads the index of a pack; none if it is not one, or damaged.
+pub(super) fn read_index(file: &File) -> io::Result<Option<Vec<(ContentHash, Span)>>> {
+    let size = file.metadata()?.len();
+    let Some(footer_at) = size.checked_sub(FOOTER as u64) else { return Ok(None) };
+    let mut footer = [0; FOOTER];
+    file.read_exact_at(&mut footer, footer_at)?;
+    let number = |bytes: &[u8]| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes were cut out"));
+    let index_at = number(&footer[..8]);
+    if &footer[FOOTER - 8..] != MAGIC || index_at > footer_at || !(footer_at - index_at).is_multiple_of(ROW as u64) {
+        return Ok(None);
+    }
+    let mut index = vec![0; (footer_at - index_at) as usize];
+    file.read_exact_at(&mut index, index_at)?;
+    if ContentHash::of(&index).as_bytes() != &footer[8..40] {
+        return Ok(None);
+    }
+    let row = |row: &[u8]| {
+        let hash = ContentHash::from_bytes(*row.first_chunk().expect("a row begins with a hash"));
+        (hash, Span { offset: number(&row[32..]), length: number(&row[40..]) })
+    };
+    Ok(Some(index.chunks_exact(ROW).map(row).collect()))
+}

@@ -1,0 +1,213 @@
+//! From a state to the folder: only what differs is touched.
+//!
+//! While it runs, a file says that the folder is between two states. Whoever finds that file after a crash knows that
+//! nothing in the folder is worth keeping, and materialises the state that the database names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Mutex;
+
+use kitbag_model::{ContentHash, WorkPath};
+use rustix::io::Errno;
+
+use super::folder::Stat;
+use super::index::{Known, now};
+use super::walk::{Walk, walk};
+use super::{TRANSITION, Workspace, parallel};
+use crate::error::CasError;
+use crate::tree::{self, Entry, Kind, Nodes};
+
+/// What was done to the folder.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Materialised {
+    /// How many files, links and empty folders were written.
+    pub written: usize,
+    /// How many were removed and not written again.
+    pub removed: usize,
+}
+
+/// What must happen to the folder.
+#[derive(Default)]
+struct Work {
+    remove: BTreeMap<WorkPath, bool>,
+    write: BTreeMap<WorkPath, Entry>,
+}
+
+impl Workspace {
+    /// Makes the folder be `target`, whatever it is now. What it was is lost unless a snapshot has it.
+    pub fn materialise(&mut self, target: &ContentHash, nodes: &impl Nodes) -> Result<Materialised, CasError> {
+        let walk = walk(&self.folder, "")?;
+        let work = self.plan(target, &walk, nodes)?;
+        if work.remove.is_empty() && work.write.is_empty() && walk.odd.is_empty() {
+            self.index.set_root(*target);
+            return self.settle().map(|()| Materialised::default());
+        }
+        let marker = self.home.join(TRANSITION);
+        fs::write(&marker, target.to_string()).map_err(CasError::at(&marker))?;
+        self.index.forget_state();
+        self.remove_all(&work, &walk)?;
+        self.write_all(&work.write)?;
+        self.index.set_root(*target);
+        self.settle()?;
+        let removed = work.remove.keys().filter(|path| !work.write.contains_key(*path)).count();
+        Ok(Materialised { written: work.write.len(), removed })
+    }
+
+    /// The folder is one state again.
+    fn settle(&self) -> Result<(), CasError> {
+        let marker = self.home.join(TRANSITION);
+        match fs::remove_file(&marker) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(CasError::at(&marker)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn plan(&mut self, target: &ContentHash, walk: &Walk, nodes: &impl Nodes) -> Result<Work, CasError> {
+        // Every path about which something is to be decided, with what is wanted there.
+        let mut wanted: BTreeMap<WorkPath, Option<Entry>> = BTreeMap::new();
+        let on_disk: BTreeMap<&WorkPath, &Stat> = walk.found.iter().map(|(path, stat)| (path, stat)).collect();
+        match self.index.root() {
+            Some(root) => {
+                for change in tree::diff(&root, target, nodes)? {
+                    wanted.insert(change.path, change.after);
+                }
+                let strange = walk.found.iter().filter(|(path, stat)| !self.is_known(path, stat)).map(|(path, _)| path);
+                let missing = self.index.files.keys().filter(|path| !on_disk.contains_key(path));
+                for path in strange.chain(missing) {
+                    if !wanted.contains_key(path) {
+                        wanted.insert(path.clone(), tree::find(target, path.as_str(), nodes)?);
+                    }
+                }
+            }
+            None => {
+                wanted.extend(walk.found.iter().map(|(path, _)| (path.clone(), None)));
+                wanted.extend(tree::entries(target, nodes)?.into_iter().map(|(path, entry)| (path, Some(entry))));
+            }
+        }
+        let mut work = Work::default();
+        for (path, want) in wanted {
+            let stat = on_disk.get(&path).copied();
+            if let (Some(entry), Some(stat)) = (want, stat)
+                && self.has(&path, stat, &entry)?
+            {
+                continue;
+            }
+            if let Some(stat) = stat {
+                work.remove.insert(path.clone(), stat.kind() == Some(Kind::Folder));
+            } else if want.is_none() {
+                self.index.files.remove(&path);
+            }
+            if let Some(entry) = want {
+                work.write.insert(path, entry);
+            }
+        }
+        Ok(work)
+    }
+
+    fn is_known(&self, path: &WorkPath, stat: &Stat) -> bool {
+        self.index.files.get(path).is_some_and(|known| known.holds(stat))
+    }
+
+    /// Whether the file on disk is what is wanted. One that was changed a moment before it was last read must be read again
+    /// to know; that is still cheaper than to write it.
+    fn has(&mut self, path: &WorkPath, stat: &Stat, want: &Entry) -> Result<bool, CasError> {
+        let Some(known) = self.index.files.get(path).copied().filter(|known| known.entry == *want) else {
+            return Ok(false);
+        };
+        if known.holds(stat) || !known.may_hold(stat) {
+            return Ok(known.holds(stat));
+        }
+        let Some(again) = self.look_again(path, stat)? else { return Ok(false) };
+        let same = again.entry == *want;
+        if same {
+            self.index.files.insert(path.clone(), again);
+        }
+        Ok(same)
+    }
+
+    /// Removes what is in the way, and then the folders that are left empty.
+    fn remove_all(&mut self, work: &Work, walk: &Walk) -> Result<(), CasError> {
+        let mut folders: BTreeSet<String> = BTreeSet::new();
+        let mut leave = |parent: &str| {
+            let mut parent = parent;
+            while !parent.is_empty() && folders.insert(parent.to_owned()) {
+                parent = parent.rsplit_once('/').map_or("", |(above, _)| above);
+            }
+        };
+        for (path, is_folder) in &work.remove {
+            let parent = path.parent().unwrap_or_default();
+            match self.folder.remove(parent, path.name().as_bytes(), *is_folder) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(self.folder.failed(path.as_str())(error)),
+            }
+            self.index.files.remove(path);
+            leave(parent);
+        }
+        for (parent, name, _) in &walk.odd {
+            use std::os::unix::ffi::OsStrExt;
+            match self.folder.remove(parent, name.as_bytes(), false) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                // A folder whose name we cannot keep, with whatever is in it.
+                Err(Errno::ISDIR) => {
+                    let path = self.folder.path().join(parent).join(name);
+                    fs::remove_dir_all(&path).map_err(CasError::at(&path))?;
+                }
+                Err(error) => return Err(self.folder.failed(parent)(error)),
+            }
+            leave(parent);
+        }
+        // Backwards, so that a folder comes behind those in it.
+        for path in folders.iter().rev() {
+            let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+            match self.folder.remove(parent, name.as_bytes(), true) {
+                Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::NOTDIR) => {}
+                Err(error) => return Err(self.folder.failed(path)(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_all(&mut self, wanted: &BTreeMap<WorkPath, Entry>) -> Result<(), CasError> {
+        let parents: BTreeSet<&str> = wanted.keys().filter_map(|path| path.parent()).collect();
+        for parent in parents {
+            self.folder.create_folder(parent).map_err(self.folder.failed(parent))?;
+        }
+        let all: Vec<(&WorkPath, &Entry)> = wanted.iter().collect();
+        let written = Mutex::new(Vec::with_capacity(all.len()));
+        let batches: Vec<&[(&WorkPath, &Entry)]> = all.chunks(64).collect();
+        parallel::run(
+            batches,
+            || (),
+            |batch, (), _| {
+                let mut done = Vec::with_capacity(batch.len());
+                for (path, entry) in batch {
+                    done.push(((*path).clone(), self.write_one(path, entry)?));
+                }
+                written.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut done);
+                Ok::<_, CasError>(())
+            },
+        )?;
+        self.index.files.extend(written.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
+        Ok(())
+    }
+
+    fn write_one(&self, path: &WorkPath, entry: &Entry) -> Result<Known, CasError> {
+        let failed = self.folder.failed(path.as_str());
+        let stat = match entry.kind {
+            Kind::Folder => {
+                self.folder.create_folder(path.as_str()).map_err(&failed)?;
+                self.folder.stat(path).map_err(&failed)?
+            }
+            Kind::Link => {
+                self.folder.create_link(path, &self.blobs.read(&entry.hash)?).map_err(&failed)?;
+                self.folder.stat(path).map_err(&failed)?
+            }
+            Kind::File | Kind::Executable => {
+                let file = self.folder.create(path, entry.kind == Kind::Executable).map_err(&failed)?;
+                self.blobs.copy_to(&entry.hash, &file)?;
+                Stat::from(&rustix::fs::fstat(&file).map_err(&failed)?)
+            }
+        };
+        Ok(Known::new(stat, *entry, now()))
+    }
+}

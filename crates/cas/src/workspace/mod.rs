@@ -1,0 +1,96 @@
+//! A folder on disk that is one state, or one state and what was changed since.
+//!
+//! [`Workspace::snapshot`] turns what is there into a state; [`Workspace::materialise`] turns the folder into a state.
+//! Both cost with what changed: what is on disk is known by a cache of file times ([`index`]), which the disk itself
+//! confirms or refutes, file by file, without being read.
+
+mod folder;
+mod index;
+mod materialise;
+mod parallel;
+mod snapshot;
+mod walk;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kitbag_model::ContentHash;
+
+use crate::blobs::Blobs;
+use crate::error::CasError;
+use folder::Folder;
+use index::Index;
+
+pub use materialise::Materialised;
+pub use snapshot::Snapshot;
+pub use walk::Warning;
+
+/// How much a workspace may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How many files, links and empty folders.
+    pub entries: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { entries: 200_000, bytes: 20 << 30 }
+    }
+}
+
+/// The workspace of one chat. Whoever holds it holds it alone: two at once on one folder would overwrite each other.
+pub struct Workspace {
+    home: PathBuf,
+    folder: Folder,
+    blobs: Arc<dyn Blobs>,
+    index: Index,
+    limits: Limits,
+}
+
+impl Workspace {
+    /// Opens the folder `workspace/` below a chat's own, making it if it is not there.
+    pub fn open(home: &Path, blobs: Arc<dyn Blobs>, limits: Limits) -> Result<Self, CasError> {
+        let path = home.join("workspace");
+        fs::create_dir_all(&path).map_err(CasError::at(&path))?;
+        let mut index = Index::load(&home.join("index"));
+        if fs::exists(home.join(TRANSITION)).map_err(CasError::at(home))? {
+            index.forget_state();
+        }
+        Ok(Self { home: home.to_owned(), folder: Folder::open(&path)?, blobs, index, limits })
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The blobs of this chat.
+    pub fn blobs(&self) -> &Arc<dyn Blobs> {
+        &self.blobs
+    }
+
+    /// Whether a change of state was cut off in the middle. The folder is neither the old state nor the new one, nothing
+    /// in it is worth keeping, and it must be materialised before it is used.
+    pub fn is_torn(&self) -> Result<bool, CasError> {
+        fs::exists(self.home.join(TRANSITION)).map_err(CasError::at(&self.home))
+    }
+
+    /// The state that the folder was at when it was last looked at.
+    pub fn known_state(&self) -> Option<ContentHash> {
+        self.index.root()
+    }
+
+    /// Writes down what is known of the files, so that the next start need not read them all.
+    pub fn save(&mut self) -> Result<(), CasError> {
+        self.index.save(&self.home.join("index"), &self.home.join("tmp"))
+    }
+}
+
+/// The file that is there while the folder is between two states.
+const TRANSITION: &str = "materialising";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,368 @@
+//! A real folder against the plainest model there is: a map in memory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::Arc;
+
+use kitbag_model::{ContentHash, WorkPath};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::blobs::LocalBlobs;
+use crate::tree::{NodeMap, entries};
+
+struct Chat {
+    home: TempDir,
+    workspace: Workspace,
+    nodes: NodeMap,
+}
+
+impl Chat {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let workspace = open(home.path());
+        Self { home, workspace, nodes: NodeMap::default() }
+    }
+
+    fn path(&self, path: &str) -> std::path::PathBuf {
+        self.workspace.path().join(path)
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn snapshot(&mut self) -> ContentHash {
+        let snapshot = self.workspace.snapshot(&self.nodes).unwrap();
+        self.nodes.add(&snapshot.tree.new_nodes).unwrap();
+        snapshot.tree.root
+    }
+
+    fn materialise(&mut self, root: &ContentHash) -> Materialised {
+        self.workspace.materialise(root, &self.nodes).unwrap()
+    }
+
+    /// As after a restart.
+    fn reopen(&mut self, save: bool) {
+        if save {
+            self.workspace.save().unwrap();
+        }
+        self.workspace = open(self.home.path());
+    }
+
+    /// What a state holds, by looking into the store.
+    fn stored(&self, root: &ContentHash) -> Model {
+        let read = |(path, entry): (WorkPath, Entry)| {
+            let content =
+                if entry.kind == Kind::Folder { Vec::new() } else { self.workspace.blobs().read(&entry.hash).unwrap() };
+            (path.to_string(), (entry.kind, content))
+        };
+        entries(root, &self.nodes).unwrap().into_iter().map(read).collect()
+    }
+}
+
+use crate::tree::{Entry, Kind};
+
+type Model = BTreeMap<String, (Kind, Vec<u8>)>;
+
+fn open(home: &Path) -> Workspace {
+    Workspace::open(home, Arc::new(LocalBlobs::open(home).unwrap()), Limits::default()).unwrap()
+}
+
+/// What is on disk, by looking at the disk.
+fn on_disk(folder: &Path) -> Model {
+    fn look(folder: &Path, top: &Path, model: &mut Model) {
+        let listed: Vec<_> = fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
+        let name = |path: &Path| path.strip_prefix(top).unwrap().to_str().unwrap().to_owned();
+        if listed.is_empty() && folder != top {
+            model.insert(name(folder), (Kind::Folder, Vec::new()));
+        }
+        for entry in listed {
+            let (path, kind) = (entry.path(), entry.file_type().unwrap());
+            if kind.is_dir() {
+                look(&path, top, model);
+            } else if kind.is_symlink() {
+                let target = fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes();
+                model.insert(name(&path), (Kind::Link, target));
+            } else {
+                let executable = entry.metadata().unwrap().permissions().mode() & 0o100 != 0;
+                let kind = if executable { Kind::Executable } else { Kind::File };
+                model.insert(name(&path), (kind, fs::read(&path).unwrap()));
+            }
+        }
+    }
+    let mut model = Model::new();
+    look(folder, folder, &mut model);
+    model
+}
+
+/// One thing that a tool or a person does.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u8, u8),
+    /// Opens the file and writes over its bytes, so that inode and size stay.
+    Overwrite(u8, u8),
+    Link(u8, u8),
+    Delete(u8),
+    Rename(u8, u8),
+    Chmod(u8, bool),
+    MakeFolder(u8),
+    Snapshot,
+    Checkout(prop::sample::Index),
+    Reopen(bool),
+}
+
+/// Few names, some inside others, so that files and folders get into each other's way.
+fn place(number: u8) -> String {
+    const NAMES: [&str; 10] = ["a", "b", "a/x", "a/y", "b/x/deep", "c/d/e/f", "c", "x y/ü", ".hidden", "c/d"];
+    NAMES[usize::from(number) % NAMES.len()].to_owned()
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (any::<u8>(), any::<u8>()).prop_map(|(p, c)| Step::Write(p, c)),
+        3 => (any::<u8>(), any::<u8>()).prop_map(|(p, c)| Step::Overwrite(p, c)),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(p, t)| Step::Link(p, t)),
+        2 => any::<u8>().prop_map(Step::Delete),
+        2 => (any::<u8>(), any::<u8>()).prop_map(|(a, b)| Step::Rename(a, b)),
+        1 => (any::<u8>(), any::<bool>()).prop_map(|(p, x)| Step::Chmod(p, x)),
+        1 => any::<u8>().prop_map(Step::MakeFolder),
+        4 => Just(Step::Snapshot),
+        3 => any::<prop::sample::Index>().prop_map(Step::Checkout),
+        1 => any::<bool>().prop_map(Step::Reopen),
+    ]
+}
+
+fn do_step(chat: &mut Chat, step: &Step, states: &mut Vec<(ContentHash, Model)>) {
+    let folder = chat.workspace.path().to_owned();
+    let at = |number: &u8| folder.join(place(*number));
+    // What does not work on a real disk (a file below a file) does nothing here either.
+    match step {
+        Step::Write(p, content) => {
+            let _ = fs::create_dir_all(at(p).parent().unwrap());
+            let _ = fs::write(at(p), [*content; 4]);
+        }
+        Step::Overwrite(p, content) => {
+            use std::os::unix::fs::FileExt;
+            if let Ok(file) = fs::File::options().write(true).open(at(p)) {
+                file.write_all_at(&[*content; 4], 0).unwrap();
+            }
+        }
+        Step::Link(p, target) => {
+            let _ = symlink(format!("../{target}"), at(p));
+        }
+        Step::Delete(p) => {
+            let _ = fs::remove_file(at(p)).or_else(|_| fs::remove_dir_all(at(p)));
+        }
+        Step::Rename(a, b) => {
+            let _ = fs::rename(at(a), at(b));
+        }
+        Step::Chmod(p, executable) => {
+            if at(p).is_file() && !at(p).is_symlink() {
+                fs::set_permissions(at(p), fs::Permissions::from_mode(if *executable { 0o755 } else { 0o644 }))
+                    .unwrap();
+            }
+        }
+        Step::MakeFolder(p) => {
+            let _ = fs::create_dir_all(at(p));
+        }
+        Step::Snapshot => {
+            let root = chat.snapshot();
+            let model = on_disk(&folder);
+            assert_eq!(chat.stored(&root), model, "the state is not what is on disk");
+            states.push((root, model));
+        }
+        Step::Checkout(index) => {
+            if !states.is_empty() {
+                let (root, model) = index.get(states).clone();
+                chat.materialise(&root);
+                assert_eq!(on_disk(&folder), model, "the folder is not the state");
+                assert!(!chat.workspace.is_torn().unwrap());
+            }
+        }
+        Step::Reopen(save) => chat.reopen(*save),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn any_sequence_of_steps_equals_the_model(steps in proptest::collection::vec(step(), 1..40)) {
+        let mut chat = Chat::new();
+        let mut states = Vec::new();
+        for step in &steps {
+            do_step(&mut chat, step, &mut states);
+        }
+        // At the end every state that was ever taken can be brought back.
+        for (root, model) in states {
+            chat.materialise(&root);
+            prop_assert_eq!(on_disk(chat.workspace.path()), model);
+        }
+    }
+}
+
+#[test]
+fn what_did_not_change_is_neither_read_nor_written() {
+    let mut chat = Chat::new();
+    for number in 0..50 {
+        chat.write(&format!("f{number}"), &format!("content {number}"));
+    }
+    let first = chat.snapshot();
+    chat.write("f7", "changed");
+    let again = chat.workspace.snapshot(&chat.nodes).unwrap();
+    chat.nodes.add(&again.tree.new_nodes).unwrap();
+    assert_eq!(again.edits.keys().map(WorkPath::as_str).collect::<Vec<_>>(), ["f7"]);
+    assert_eq!(chat.materialise(&first), Materialised { written: 1, removed: 0 });
+    assert_eq!(chat.materialise(&first), Materialised::default());
+    assert_eq!(chat.snapshot(), first);
+}
+
+/// The times of a file can stay the same when its content changes within one tick of the clock.
+#[test]
+fn a_change_within_one_tick_is_seen() {
+    let mut chat = Chat::new();
+    for round in 0..200_u32 {
+        chat.write("f", &format!("{round:08}"));
+        let before = chat.snapshot();
+        chat.write("f", &format!("{:08}", round + 1_000_000));
+        assert_ne!(chat.snapshot(), before, "in round {round}");
+    }
+}
+
+#[test]
+fn a_link_that_leads_out_is_kept_and_not_followed() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret"), "secret").unwrap();
+    let mut chat = Chat::new();
+    symlink(outside.path(), chat.path("out")).unwrap();
+    symlink("/etc/passwd", chat.path("passwd")).unwrap();
+    chat.write("in", "x");
+    let with = chat.snapshot();
+    let stored = chat.stored(&with);
+    assert_eq!(stored.keys().collect::<Vec<_>>(), ["in", "out", "passwd"]);
+    assert_eq!(stored["passwd"], (Kind::Link, b"/etc/passwd".to_vec()));
+    // A state that has a folder where the link is now must not be written through it.
+    fs::remove_file(chat.path("out")).unwrap();
+    chat.write("out/secret", "mine");
+    let folder = chat.snapshot();
+    chat.materialise(&with);
+    chat.materialise(&folder);
+    assert_eq!(fs::read_to_string(outside.path().join("secret")).unwrap(), "secret");
+    assert_eq!(fs::read_to_string(chat.path("out/secret")).unwrap(), "mine");
+}
+
+#[test]
+fn what_cannot_be_kept_is_named_and_never_opened() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let mut chat = Chat::new();
+    chat.write("good", "x");
+    let pipe = chat.path("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    fs::write(chat.path("").join(OsStr::from_bytes(b"bad\xff")), "x").unwrap();
+    fs::create_dir(chat.path("").join(OsStr::from_bytes(b"folder\xfe"))).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(chat.path("socket")).unwrap();
+    let snapshot = chat.workspace.snapshot(&chat.nodes).unwrap();
+    chat.nodes.add(&snapshot.tree.new_nodes).unwrap();
+    let mut named: Vec<_> = snapshot.warnings.iter().map(|warning| warning.path.as_str()).collect();
+    named.sort_unstable();
+    assert_eq!(named, ["bad\\xff", "folder\\xfe", "pipe", "socket"]);
+    assert_eq!(chat.stored(&snapshot.tree.root).len(), 1);
+    chat.materialise(&snapshot.tree.root);
+    assert_eq!(on_disk(chat.workspace.path()).len(), 1, "the folder is the state and nothing else");
+}
+
+#[test]
+fn large_files_and_many_files() {
+    let mut chat = Chat::new();
+    let large: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(chat.path("large"), &large).unwrap();
+    for number in 0..1500 {
+        chat.write(&format!("folder/{number}"), &format!("content {}", number % 100));
+    }
+    let root = chat.snapshot();
+    assert_eq!(chat.workspace.blobs().list().unwrap().len(), 101, "equal files are one blob");
+    let empty = tree_of_nothing(&mut chat);
+    chat.materialise(&empty);
+    assert!(on_disk(chat.workspace.path()).is_empty());
+    chat.reopen(false);
+    chat.materialise(&root);
+    assert_eq!(fs::read(chat.path("large")).unwrap(), large);
+    assert_eq!(on_disk(chat.workspace.path()).len(), 1501);
+}
+
+fn tree_of_nothing(chat: &mut Chat) -> ContentHash {
+    let empty = crate::tree::build(&BTreeMap::new());
+    chat.nodes.add(&empty.new_nodes).unwrap();
+    empty.root
+}
+
+#[test]
+fn a_damaged_blob_is_never_given_out() {
+    let mut chat = Chat::new();
+    chat.write("f", "content");
+    let root = chat.snapshot();
+    let hash = ContentHash::of(b"content").to_string();
+    let blob = chat.home.path().join("blobs").join(&hash[..2]).join(&hash);
+    assert_eq!(fs::metadata(&blob).unwrap().permissions().mode() & 0o777, 0o400, "blobs are read-only");
+    fs::remove_file(&blob).unwrap();
+    fs::write(&blob, "cantent").unwrap();
+    let empty = tree_of_nothing(&mut chat);
+    chat.materialise(&empty);
+    let error = chat.workspace.materialise(&root, &chat.nodes).unwrap_err();
+    assert!(matches!(error, CasError::Corrupt { .. }), "{error}");
+    assert!(chat.workspace.is_torn().unwrap(), "the folder says that it is between two states");
+    fs::remove_file(&blob).unwrap();
+    let error = chat.workspace.materialise(&root, &chat.nodes).unwrap_err();
+    assert!(matches!(error, CasError::Missing { .. }), "{error}");
+    chat.materialise(&empty);
+    assert!(!chat.workspace.is_torn().unwrap());
+}
+
+#[test]
+fn a_workspace_that_is_too_large_is_refused() {
+    let mut chat = Chat::new();
+    chat.workspace.limits = Limits { entries: 2, bytes: 100 };
+    chat.write("a", "x");
+    chat.write("b", "x");
+    chat.snapshot();
+    chat.write("c", "x");
+    let error = chat.workspace.snapshot(&chat.nodes).unwrap_err();
+    assert!(matches!(error, CasError::Limit { what: "files", has: 3, most: 2 }), "{error}");
+    fs::remove_file(chat.path("c")).unwrap();
+    chat.write("b", &"x".repeat(200));
+    assert!(matches!(chat.workspace.snapshot(&chat.nodes).unwrap_err(), CasError::Limit { what: "bytes", .. }));
+}
+
+#[test]
+fn a_sweep_takes_what_nobody_wants_and_nothing_else() {
+    let mut chat = Chat::new();
+    for number in 0..40 {
+        chat.write(&format!("f{number}"), &format!("old {number}"));
+    }
+    let old = chat.snapshot();
+    for number in 0..30 {
+        chat.write(&format!("f{number}"), &format!("new {number}"));
+    }
+    chat.write("single", "alone");
+    let new = chat.snapshot();
+    let live: std::collections::HashSet<ContentHash> =
+        entries(&new, &chat.nodes).unwrap().iter().map(|(_, entry)| entry.hash).collect();
+    let blobs = Arc::clone(chat.workspace.blobs());
+    let swept = blobs.sweep(&|hash| live.contains(hash), std::time::Duration::from_secs(3600)).unwrap();
+    assert_eq!(swept.blobs, 0, "what is young stays");
+    let swept = blobs.sweep(&|hash| live.contains(hash), std::time::Duration::ZERO).unwrap();
+    assert_eq!(swept.blobs, 30);
+    let model = chat.stored(&new);
+    chat.reopen(true);
+    assert_eq!(chat.stored(&new), model);
+    let error = chat.workspace.materialise(&old, &chat.nodes).unwrap_err();
+    assert!(matches!(error, CasError::Missing { .. }), "{error}");
+    chat.materialise(&new);
+}

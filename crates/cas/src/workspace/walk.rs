@@ -1,0 +1,128 @@
+//! Looks at every file's times and size, opening none.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use kitbag_model::WorkPath;
+use rustix::fs::{AtFlags, Dir};
+use rustix::io::Errno;
+
+use super::folder::{Folder, Stat};
+use super::parallel;
+use crate::error::CasError;
+use crate::tree::Kind;
+
+/// So many files of one folder are looked at as one task.
+const BATCH: usize = 512;
+
+/// Something in the folder that a state cannot hold. It was not kept, and the next change of state removes it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Warning {
+    /// Where; bytes that are not text are escaped.
+    pub path: String,
+    /// Why it was not kept.
+    pub reason: &'static str,
+}
+
+/// What is in the folder.
+#[derive(Default)]
+pub(super) struct Walk {
+    /// Files, links and empty folders.
+    pub(super) found: Vec<(WorkPath, Stat)>,
+    /// What a state cannot hold: the folder it is in, its name, and why.
+    pub(super) odd: Vec<(String, OsString, &'static str)>,
+}
+
+impl Walk {
+    pub(super) fn warnings(&self) -> Vec<Warning> {
+        let escaped = |parent: &str, name: &OsString| {
+            let name = name.as_bytes().escape_ascii().to_string();
+            if parent.is_empty() { name } else { format!("{parent}/{name}") }
+        };
+        self.odd.iter().map(|(parent, name, reason)| Warning { path: escaped(parent, name), reason }).collect()
+    }
+}
+
+enum Task {
+    Folder(String),
+    Files(String, Vec<Vec<u8>>),
+}
+
+/// Looks at everything below `start` (`""` for all).
+pub(super) fn walk(folder: &Folder, start: &str) -> Result<Walk, CasError> {
+    let tasks = vec![Task::Folder(start.to_owned())];
+    let walks = parallel::run(tasks, Walk::default, |task, walk: &mut Walk, more| match task {
+        Task::Folder(path) => list(folder, path, start, walk, more),
+        Task::Files(path, names) => look(folder, &path, &names, walk, more),
+    })?;
+    let mut whole = Walk::default();
+    for mut walk in walks {
+        whole.found.append(&mut walk.found);
+        whole.odd.append(&mut walk.odd);
+    }
+    whole.found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(whole)
+}
+
+fn list(folder: &Folder, path: String, start: &str, walk: &mut Walk, more: &mut Vec<Task>) -> Result<(), CasError> {
+    let failed = folder.failed(&path);
+    let opened = match folder.folder(&path) {
+        Ok(opened) => opened,
+        // It went away, or something else took its place, since its parent was listed.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if path != start => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    for entry in Dir::read_from(&opened).map_err(&failed)? {
+        let entry = entry.map_err(&failed)?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(name.to_vec());
+        }
+    }
+    if names.is_empty() && !path.is_empty() {
+        let stat = rustix::fs::fstat(&opened).map_err(&failed)?;
+        if let Ok(path) = path.parse() {
+            walk.found.push((path, Stat::from(&stat)));
+        }
+        return Ok(());
+    }
+    if names.len() <= BATCH {
+        return look(folder, &path, &names, walk, more);
+    }
+    more.extend(names.chunks(BATCH).map(|names| Task::Files(path.clone(), names.to_vec())));
+    Ok(())
+}
+
+fn look(
+    folder: &Folder,
+    parent: &str,
+    names: &[Vec<u8>],
+    walk: &mut Walk,
+    more: &mut Vec<Task>,
+) -> Result<(), CasError> {
+    let failed = folder.failed(parent);
+    let opened = match folder.folder(parent) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !parent.is_empty() => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    for name in names {
+        let stat = match rustix::fs::statat(&opened, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(raw) => Stat::from(&raw),
+            Err(Errno::NOENT) => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        let mut odd = |reason| walk.odd.push((parent.to_owned(), OsString::from_vec(name.clone()), reason));
+        let Some(path) = std::str::from_utf8(name).ok().and_then(|name| WorkPath::below(parent, name).ok()) else {
+            odd("its name is not UTF-8, or has a backslash, or its path is too long");
+            continue;
+        };
+        match stat.kind() {
+            Some(Kind::Folder) => more.push(Task::Folder(path.to_string())),
+            Some(_) => walk.found.push((path, stat)),
+            None => odd("it is a socket, a pipe or a device"),
+        }
+    }
+    Ok(())
+}
