@@ -151,12 +151,12 @@ fn kitbag(shape: &Shape) -> Times {
     let first = timed(&mut times.full, || snapshot(&mut workspace));
     change_one(workspace.path(), shape);
     let second = timed(&mut times.one, || snapshot(&mut workspace));
-    timed(&mut times.switch, || workspace.materialise(&first, &nodes).unwrap());
+    timed(&mut times.switch, || workspace.materialise(&first, &nodes).and_then(|_| workspace.settle()).unwrap());
     let empty = kitbag_cas::tree::build(&BTreeMap::new());
     nodes.add(&empty.new_nodes).unwrap();
-    workspace.materialise(&empty.root, &nodes).unwrap();
+    workspace.materialise(&empty.root, &nodes).and_then(|_| workspace.settle()).unwrap();
     rustix::fs::sync();
-    timed(&mut times.materialise, || workspace.materialise(&second, &nodes).unwrap());
+    timed(&mut times.materialise, || workspace.materialise(&second, &nodes).and_then(|_| workspace.settle()).unwrap());
     times
 }
 

@@ -48,7 +48,46 @@ fn use_chats(program: &Program) {
     assert_failed(&program.run(&["chat", "delete", id]), 1, id);
 }
 
+/// What a person does with files.
+fn use_workspace(program: &Program, data: &std::path::Path) {
+    let chat = program.run(&["--json", "chat", "new"]).json()["id"].as_str().unwrap().to_owned();
+    let run = |args: &[&str]| program.run(&[&["workspace", "--chat", &chat], args].concat());
+    let json = |args: &[&str]| program.run(&[&["--json", "workspace", "--chat", &chat], args].concat()).json();
+    assert!(run(&["ls"]).stdout.starts_with("There are no files yet"));
+    let source = data.join("source.txt");
+    std::fs::write(&source, "one\ntwo\n").unwrap();
+    let written = json(&["put", "notes/a b.txt", source.to_str().unwrap()]);
+    let first = written["manifestId"].as_str().unwrap().to_owned();
+    assert_eq!(run(&["cat", "notes/a b.txt"]).stdout, "one\ntwo\n");
+    std::fs::write(data.join("chats").join(&chat).join("workspace/notes/a b.txt"), "one\n2\n").unwrap();
+    let second = run(&["snapshot"]).stdout.trim().to_owned();
+    let diff = run(&["diff", &first, &second]).stdout;
+    assert!(diff.contains("-two\n+2"), "{diff}");
+    assert!(run(&["ls"]).stdout.contains("100644  6     notes/a b.txt"), "{:?}", run(&["ls"]));
+    assert_eq!(run(&["checkout", &first]).code, Some(0));
+    assert_eq!(run(&["cat", "notes/a b.txt"]).stdout, "one\ntwo\n");
+    assert_eq!(run(&["cat", "notes/a b.txt", "--manifest", &second]).stdout, "one\n2\n");
+    assert_eq!(json(&["log"])["items"].as_array().unwrap().len(), 3);
+    assert!(run(&["log", "--limit", "1"]).stdout.contains("edit"));
+    assert_eq!(run(&["rm", "notes/a b.txt"]).code, Some(0));
+    assert_failed(&run(&["cat", "notes/a b.txt"]), 1, "notes/a b.txt");
+    assert_failed(&run(&["rm", "nope"]), 1, "nope");
+    assert_failed(&run(&["put", "../evil", source.to_str().unwrap()]), 1, "no route");
+    assert_failed(&run(&["put", "x", "/nonexistent"]), 2, "/nonexistent");
+    assert_failed(&run(&["checkout", "nope"]), 1, "nope");
+    assert_failed(&program.run(&["workspace", "ls"]), 2, "--chat");
+}
+
 on_both! {
+    async fn workspaces_without_a_server(database: TestDatabase) {
+        use_workspace(&Program::on(BINARY, &database), database.data());
+    }
+
+    async fn workspaces_with_a_server(database: TestDatabase) {
+        let _server = Server::start(BINARY, &database, &[]);
+        use_workspace(&Program::on(BINARY, &database), database.data());
+    }
+
     async fn chats_without_a_server(database: TestDatabase) {
         use_chats(&Program::on(BINARY, &database));
     }
@@ -149,7 +188,7 @@ fn help_version_and_completions() {
     let database = TestDatabase::sqlite();
     let program = Program::on(BINARY, &database);
     let help = program.run(&["--help"]).stdout;
-    for command in ["serve", "chat", "admin", "doctor", "completions"] {
+    for command in ["serve", "chat", "workspace", "admin", "doctor", "completions"] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
     }
     let version = program.run(&["--version"]).stdout;

@@ -8,6 +8,7 @@ mod messages;
 mod operations;
 mod tenants;
 mod tokens;
+mod workspace;
 
 use kitbag_testkit::{Server, TestDatabase};
 use serde_json::{Value, json};

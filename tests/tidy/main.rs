@@ -75,6 +75,7 @@ fn only_the_store_knows_sql() {
 fn crates_depend_in_one_direction() {
     for (crate_, users) in [
         ("kitbag-model", &["cas", "kitbag", "server", "store", "testkit"][..]),
+        ("kitbag-cas", &["server"]),
         ("kitbag-guard", &["kitbag"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),

@@ -46,6 +46,14 @@ pub(crate) enum Command {
     /// Make, list, read and delete chats and their messages
     #[command(subcommand)]
     Chat(ChatCommand),
+    /// The files of a chat, and every state they were ever in
+    Workspace {
+        /// The chat's id
+        #[arg(long, global = true, value_name = "CHAT")]
+        chat: Option<String>,
+        #[command(subcommand)]
+        command: WorkspaceCommand,
+    },
     /// Set up the database, tokens
     #[command(subcommand)]
     Admin(AdminCommand),
@@ -62,8 +70,6 @@ pub(crate) enum Command {
     Tool(NotYet),
     #[command(hide = true)]
     Mcp(NotYet),
-    #[command(hide = true)]
-    Workspace(NotYet),
     #[command(hide = true)]
     Run(NotYet),
     #[command(hide = true)]
@@ -158,6 +164,56 @@ pub(crate) enum ChatCommand {
     Delete {
         /// The chat's id
         chat: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum WorkspaceCommand {
+    /// List the files
+    Ls {
+        /// Of this state, instead of the active one
+        #[arg(long)]
+        manifest: Option<String>,
+    },
+    /// Print a file
+    Cat {
+        /// The file
+        path: String,
+        /// Of this state, instead of the active one
+        #[arg(long)]
+        manifest: Option<String>,
+    },
+    /// Write a file
+    Put {
+        /// Where in the workspace
+        path: String,
+        /// The file to take the content from; - for standard input
+        file: PathBuf,
+    },
+    /// Delete a file; earlier states still have it
+    Rm {
+        /// The file
+        path: String,
+    },
+    /// Keep what was changed in the folder by other means
+    Snapshot,
+    /// List the states, newest first
+    Log {
+        /// How many at the most; all, if absent
+        #[arg(long)]
+        limit: Option<usize>,
+    },
+    /// Show what differs between two states
+    Diff {
+        /// The earlier manifest
+        from: String,
+        /// The later manifest
+        to: String,
+    },
+    /// Bring an earlier state back, as a new one
+    Checkout {
+        /// The manifest
+        manifest: String,
     },
 }
 

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A way to the API.
 pub(crate) enum Client {
     Running { http: reqwest::Client, server: RunningServer },
-    Inside { router: Router, store: Store, _hold: Hold },
+    Inside { router: Router, app: App, _hold: Hold },
 }
 
 impl Client {
@@ -53,34 +53,52 @@ impl Client {
         let store = Store::open(&config.database).await.map_err(not_opened)?;
         // Whoever can open the folder owns what is in it: there is nobody else to ask for a token.
         let settings = kitbag_server::Settings { no_auth: true, ..config.settings };
-        let router = kitbag_server::router(App::new(store.clone(), settings, None));
-        Ok(Self::Inside { router, store, _hold: hold })
+        let app = App::new(store, settings, None);
+        Ok(Self::Inside { router: kitbag_server::router(app.clone()), app, _hold: hold })
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.ask(Method::GET, path, None).await
+        self.ask(Method::GET, path, Sent::Nothing).await
+    }
+
+    pub(crate) async fn get_bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        self.send(Method::GET, path, Sent::Nothing).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.ask(Method::POST, path, Some(body)).await
+        self.ask(Method::POST, path, Sent::Json(body)).await
+    }
+
+    pub(crate) async fn post_nothing(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(Method::POST, path, Sent::Nothing).await
+    }
+
+    pub(crate) async fn put_bytes(&self, path: &str, bytes: Vec<u8>) -> Result<Value, Failure> {
+        self.ask(Method::PUT, path, Sent::Bytes(bytes)).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<Value, Failure> {
-        self.ask(Method::DELETE, path, None).await
+        self.ask(Method::DELETE, path, Sent::Nothing).await
     }
 
     /// All items of a list, or the first `most` of them.
-    pub(crate) async fn list(&self, path: &str, most: Option<usize>) -> Result<Vec<Value>, Failure> {
+    pub(crate) async fn list(
+        &self,
+        path: &str,
+        filter: &Option<String>,
+        most: Option<usize>,
+    ) -> Result<Vec<Value>, Failure> {
         let most = most.unwrap_or(usize::MAX);
         let mut items = Vec::new();
-        let mut query = "?limit=200".to_owned();
+        let filter = filter.as_ref().map(|filter| format!("{filter}&")).unwrap_or_default();
+        let mut query = format!("?{filter}limit=200");
         loop {
             let mut page = self.get(&format!("{path}{query}")).await?;
             if let Some(more) = page["items"].as_array_mut() {
                 items.append(more);
             }
             match page["nextCursor"].as_str().filter(|_| items.len() < most) {
-                Some(cursor) => query = format!("?limit=200&cursor={cursor}"),
+                Some(cursor) => query = format!("?{filter}limit=200&cursor={cursor}"),
                 None => break,
             }
         }
@@ -90,24 +108,51 @@ impl Client {
 
     /// Lets go of the folder. SQLite folds its log into the file.
     pub(crate) async fn close(self) {
-        if let Self::Inside { store, .. } = self {
-            store.close().await;
+        if let Self::Inside { app, .. } = self {
+            app.save();
+            app.store().close().await;
         }
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+    async fn ask(&self, method: Method, path: &str, body: Sent<'_>) -> Result<Value, Failure> {
+        let bytes = self.send(method, path, body).await?;
+        if bytes.is_empty() {
+            Ok(Value::Null)
+        } else {
+            serde_json::from_slice(&bytes).doing("the answer cannot be read")
+        }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Sent<'_>) -> Result<Vec<u8>, Failure> {
         let (status, bytes) = match self {
             Self::Running { http, server } => over_http(http, server, method, path, body).await?,
             Self::Inside { router, .. } => in_process(router, method, path, body).await?,
         };
-        let answer = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
         if status.is_success() {
-            return answer.doing("the answer cannot be read");
+            return Ok(bytes);
         }
-        let answer = answer.unwrap_or_default();
+        let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let message =
             answer["message"].as_str().map_or_else(|| format!("the server answered {status}"), ToOwned::to_owned);
         Err(Failure::refused(status.as_u16(), answer["code"].as_str().unwrap_or("FAILED").to_owned(), message))
+    }
+}
+
+/// What goes with a request.
+enum Sent<'a> {
+    Nothing,
+    Json(&'a Value),
+    Bytes(Vec<u8>),
+}
+
+impl Sent<'_> {
+    /// Its kind and its bytes.
+    fn into_parts(self) -> Option<(&'static str, Vec<u8>)> {
+        match self {
+            Self::Nothing => None,
+            Self::Json(value) => Some(("application/json", value.to_string().into_bytes())),
+            Self::Bytes(bytes) => Some(("application/octet-stream", bytes)),
+        }
     }
 }
 
@@ -116,11 +161,11 @@ async fn over_http(
     server: &RunningServer,
     method: Method,
     path: &str,
-    body: Option<&Value>,
+    body: Sent<'_>,
 ) -> Result<(StatusCode, Vec<u8>), Failure> {
     let mut request = http.request(method, format!("{}{path}", server.url)).bearer_auth(&server.token);
-    if let Some(body) = body {
-        request = request.json(body);
+    if let Some((kind, bytes)) = body.into_parts() {
+        request = request.header(header::CONTENT_TYPE, kind).body(bytes);
     }
     let gone = || format!("cannot reach the server (process {}) at {}", server.pid, server.url);
     let response = request.send().await.doing(gone())?;
@@ -132,13 +177,13 @@ async fn in_process(
     router: &Router,
     method: Method,
     path: &str,
-    body: Option<&Value>,
+    body: Sent<'_>,
 ) -> Result<(StatusCode, Vec<u8>), Failure> {
     let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
-    let body = match body {
-        Some(body) => {
-            request = request.header(header::CONTENT_TYPE, "application/json");
-            Body::from(body.to_string())
+    let body = match body.into_parts() {
+        Some((kind, bytes)) => {
+            request = request.header(header::CONTENT_TYPE, kind);
+            Body::from(bytes)
         }
         None => Body::empty(),
     };

@@ -53,6 +53,7 @@ impl Config {
             no_auth: flags.no_auth.or(file.no_auth).unwrap_or(false),
             max_body_bytes: flags.max_body_bytes.or(file.max_body_bytes).unwrap_or(4 << 20),
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
+            data: folder.path().to_owned(),
         };
         if settings.no_auth && !settings.address.ip().is_loopback() {
             return Err(Failure::wrong_use(format!(

@@ -1,6 +1,7 @@
 //! What every handler shares.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use kitbag_store::Store;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::access::origin::HostRule;
+use crate::workspaces::Workspaces;
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub struct Settings {
     pub max_body_bytes: usize,
     /// How long a request may take.
     pub request_timeout: Duration,
+    /// The data folder.
+    pub data: PathBuf,
 }
 
 /// The state behind the router. Clones share it.
@@ -33,6 +37,7 @@ struct Inner {
     store: Store,
     settings: Settings,
     hosts: HostRule,
+    workspaces: Workspaces,
     metrics: Option<PrometheusHandle>,
     draining: AtomicBool,
 }
@@ -41,7 +46,8 @@ impl App {
     /// A server on `store`. Without `metrics` it answers everything but `/metrics`.
     pub fn new(store: Store, settings: Settings, metrics: Option<PrometheusHandle>) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
-        Self(Arc::new(Inner { store, settings, hosts, metrics, draining: AtomicBool::new(false) }))
+        let workspaces = Workspaces::new(settings.data.clone(), store.clone());
+        Self(Arc::new(Inner { store, settings, hosts, workspaces, metrics, draining: AtomicBool::new(false) }))
     }
 
     /// The database.
@@ -52,6 +58,15 @@ impl App {
     /// How it is set up.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    pub(crate) fn workspaces(&self) -> &Workspaces {
+        &self.0.workspaces
+    }
+
+    /// Writes down what is worth knowing at the next start. Call it when nothing runs any more.
+    pub fn save(&self) {
+        self.0.workspaces.save();
     }
 
     pub(crate) fn hosts(&self) -> &HostRule {

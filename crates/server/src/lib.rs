@@ -12,6 +12,7 @@ mod listen;
 mod ops;
 mod page;
 mod router;
+mod workspaces;
 
 pub use access::embedded::{self, EmbeddedTokenError};
 pub use app::{App, Settings};

@@ -7,7 +7,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{chats, messages, tokens};
+use crate::api::{chats, messages, tokens, workspace};
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
 use crate::{access, api, edge, page};
@@ -39,7 +39,19 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(ops::metrics::metrics))
         .routes(routes!(chats::list::list_chats, chats::create::create_chat))
         .routes(routes!(chats::get::get_chat, chats::update::update_chat, chats::delete::delete_chat))
+        .routes(routes!(chats::active_leaf::set_active_leaf))
         .routes(routes!(messages::list::list_messages, messages::add::add_message))
+        .routes(routes!(workspace::files::get_workspace_files))
+        .routes(routes!(
+            workspace::get_file::get_workspace_file,
+            workspace::put_file::put_workspace_file,
+            workspace::delete_file::delete_workspace_file
+        ))
+        .routes(routes!(workspace::manifest::get_workspace_manifest))
+        .routes(routes!(workspace::manifests::list_workspace_manifests))
+        .routes(routes!(workspace::snapshot::snapshot_workspace))
+        .routes(routes!(workspace::diff::diff_workspace))
+        .routes(routes!(workspace::checkout::checkout_workspace))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))
 }

@@ -20,13 +20,25 @@ CREATE TABLE workspace_manifests (
     chat_id ID NOT NULL,
     id ID NOT NULL,
     parent_id ID,
-    files JSON NOT NULL,
+    -- The name of the tree's top node. The map from path to hash that callers see is read from the tree: kept whole with
+    -- every manifest, it would grow with the workspace instead of with what changed.
+    root TEXT NOT NULL,
     created_at TIMESTAMP NOT NULL,
     source TEXT NOT NULL CHECK (source IN ('initial', 'user_upload', 'tool_run', 'branch', 'edit')),
     source_ref TEXT,
     PRIMARY KEY (organization_id, chat_id, id),
     FOREIGN KEY (organization_id, chat_id) REFERENCES chats (organization_id, id) ON DELETE CASCADE,
     FOREIGN KEY (organization_id, chat_id, parent_id) REFERENCES workspace_manifests (organization_id, chat_id, id)
+);
+
+-- The nodes of the trees, by the hash of their bytes: two manifests share those that are equal.
+CREATE TABLE workspace_nodes (
+    organization_id ID NOT NULL,
+    chat_id ID NOT NULL,
+    hash ID NOT NULL,
+    bytes BYTES NOT NULL,
+    PRIMARY KEY (organization_id, chat_id, hash),
+    FOREIGN KEY (organization_id, chat_id) REFERENCES chats (organization_id, id) ON DELETE CASCADE
 );
 
 CREATE TABLE messages (

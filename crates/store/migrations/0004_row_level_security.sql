@@ -33,6 +33,7 @@
 --@postgres SELECT kitbag_protect('tool_pins');
 --@postgres SELECT kitbag_protect('chats');
 --@postgres SELECT kitbag_protect('workspace_manifests');
+--@postgres SELECT kitbag_protect('workspace_nodes');
 --@postgres SELECT kitbag_protect('messages');
 --@postgres SELECT kitbag_protect('tool_calls');
 

@@ -7,6 +7,7 @@
 
 mod chats;
 mod error;
+mod manifests;
 mod messages;
 pub mod migrate;
 mod organizations;
@@ -21,6 +22,7 @@ mod tokens;
 mod tx;
 
 pub use error::{OpenError, StoreError};
+pub use manifests::KeepError;
 pub use messages::AddMessageError;
 pub use page::Page;
 pub use store::{Location, Store};

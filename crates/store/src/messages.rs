@@ -96,13 +96,24 @@ impl WriteTx {
                 .bind(chat.to_string())
                 .bind(id.to_string())
         )?;
+        if new.parent != Parent::ActiveLeaf {
+            // Another branch, another workspace.
+            let manifest = self.manifest_of_message(chat, id).await?.map(|id| id.to_string());
+            execute!(
+                self,
+                sqlx::query("UPDATE chats SET active_manifest_id = $3 WHERE organization_id = $1 AND id = $2")
+                    .bind(self.org.as_str())
+                    .bind(chat.to_string())
+                    .bind(manifest.as_deref())
+            )?;
+        }
         Ok(row.try_into()?)
     }
 }
 
 impl<Mode> Tx<Mode> {
     /// Whether `id` is a message of `chat`.
-    async fn has_message(&mut self, chat: ChatId, id: MessageId) -> Result<bool, StoreError> {
+    pub async fn has_message(&mut self, chat: ChatId, id: MessageId) -> Result<bool, StoreError> {
         let found: Option<String> = on!(self, c => sqlx::query_scalar(
             "SELECT id FROM messages WHERE organization_id = $1 AND chat_id = $2 AND id = $3")
             .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).fetch_optional(c))?;

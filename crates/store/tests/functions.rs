@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use kitbag_model::{
-    BearerToken, Chat, ChatChange, ChatId, Content, Message, MessageId, NewChat, NewMessage, NewToken, OrgId, Parent,
-    Role, Scope, Scopes, SessionCookie, Timestamp, TokenId, ToolSelectors,
+    BearerToken, Chat, ChatChange, ChatId, Content, ContentHash, Message, MessageId, NewChat, NewManifest, NewMessage,
+    NewToken, OrgId, Parent, Role, Scope, Scopes, SessionCookie, Source, Timestamp, TokenId, ToolSelectors,
 };
-use kitbag_store::{AddMessageError, Store, StoreError};
+use kitbag_store::{AddMessageError, KeepError, Store, StoreError};
 use kitbag_testkit::database::add_organization;
 use kitbag_testkit::on_both;
 use serde_json::json;
@@ -211,6 +211,64 @@ on_both! {
         assert!(tx.revoke_token(bearer.id).await.unwrap());
         assert!(!tx.revoke_token(bearer.id).await.unwrap());
         assert!(tx.token(bearer.id).await.unwrap().is_none());
+    }
+
+    async fn a_state_follows_the_active_one_or_is_refused(database: TestDatabase) {
+        let store = database.open().await;
+        let org = OrgId::local();
+        let chat = new_chat(&store, &org, "workspace").await.id;
+        let question = add(&store, &org, chat, says("question", Parent::ActiveLeaf)).await.unwrap().id;
+        let state = |parent, content: &str| NewManifest {
+            parent,
+            root: ContentHash::of(content.as_bytes()),
+            source: Source::Edit,
+            source_ref: Some("x".to_owned()),
+        };
+        let mut tx = store.write(&org).await.unwrap();
+        let first = tx.keep_manifest(chat, &state(None, "one")).await.unwrap();
+        assert!(matches!(tx.keep_manifest(chat, &state(None, "late")).await, Err(KeepError::Conflict)));
+        let nobody = ChatId::generate();
+        assert!(matches!(tx.keep_manifest(nobody, &state(None, "x")).await, Err(KeepError::NoChat)));
+        tx.commit().await.unwrap();
+        // A message without a state of its own has that of the one above it.
+        let answer = add(&store, &org, chat, says("answer", Parent::ActiveLeaf)).await.unwrap().id;
+        let mut tx = store.write(&org).await.unwrap();
+        assert_eq!(tx.manifest_of_message(chat, answer).await.unwrap(), Some(first.id));
+        let second = tx.keep_manifest(chat, &state(Some(first.id), "two")).await.unwrap();
+        assert_eq!(tx.manifest_of_message(chat, answer).await.unwrap(), Some(second.id));
+        assert_eq!(tx.manifest_of_message(chat, question).await.unwrap(), Some(first.id));
+        assert_eq!(tx.manifest_of_message(chat, MessageId::generate()).await.unwrap(), None);
+        tx.set_active_leaf(chat, question).await.unwrap();
+        let found = tx.chat(chat).await.unwrap().unwrap();
+        assert_eq!((found.active_leaf_message_id, found.active_manifest_id), (Some(question), Some(first.id)));
+        assert_eq!(tx.manifest(chat, second.id).await.unwrap(), Some(second.clone()));
+        assert_eq!(tx.manifests(chat, None, 9).await.unwrap().items, [second.clone(), first.clone()]);
+        assert_eq!(tx.manifests(chat, Some(second.id), 9).await.unwrap().items, std::slice::from_ref(&first));
+        let mut roots = tx.manifest_roots(chat).await.unwrap();
+        roots.sort();
+        let mut wanted = [first.root, second.root];
+        wanted.sort();
+        assert_eq!(roots, wanted);
+        tx.commit().await.unwrap();
+    }
+
+    async fn nodes_are_kept_once_and_forgotten(database: TestDatabase) {
+        let store = database.open().await;
+        let org = OrgId::local();
+        let (chat, other) = (new_chat(&store, &org, "one").await.id, new_chat(&store, &org, "two").await.id);
+        let node = |text: &str| (ContentHash::of(text.as_bytes()), text.as_bytes().to_vec());
+        let mut tx = store.write(&org).await.unwrap();
+        tx.add_nodes(chat, &[node("a"), node("b"), node("a")]).await.unwrap();
+        tx.add_nodes(chat, &[node("a")]).await.unwrap();
+        assert_eq!(tx.node(chat, &node("a").0).await.unwrap(), Some(b"a".to_vec()));
+        assert_eq!(tx.node(other, &node("a").0).await.unwrap(), None, "another chat's are not ours");
+        let mut wanted = vec![node("a"), node("b")];
+        wanted.sort();
+        assert_eq!(tx.nodes(chat).await.unwrap(), wanted);
+        tx.sweep_nodes(chat, &[node("a").0]).await.unwrap();
+        assert_eq!(tx.nodes(chat).await.unwrap(), [node("b")]);
+        assert!(tx.delete_chat(chat).await.unwrap());
+        assert!(tx.nodes(chat).await.unwrap().is_empty());
     }
 
     async fn a_session_ends_with_its_token(database: TestDatabase) {

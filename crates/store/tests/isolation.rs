@@ -62,8 +62,9 @@ const FIXTURES: &[(&str, &str)] = &[
     ("chats", "(organization_id, id, created_at, updated_at) VALUES ('{org}', 'x', now(), now())"),
     (
         "workspace_manifests",
-        "(organization_id, chat_id, id, files, created_at, source) VALUES ('{org}', 'x', 'x', '[]', now(), 'initial')",
+        "(organization_id, chat_id, id, root, created_at, source) VALUES ('{org}', 'x', 'x', 'r', now(), 'initial')",
     ),
+    ("workspace_nodes", "(organization_id, chat_id, hash, bytes) VALUES ('{org}', 'x', 'x', '')"),
     (
         "messages",
         "(organization_id, chat_id, id, position, role, content, manifest_id, created_at)

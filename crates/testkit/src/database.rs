@@ -1,5 +1,6 @@
 //! A database for one test.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use kitbag_model::{BearerToken, NewToken, OrgId, Secret};
@@ -19,7 +20,7 @@ pub struct TestDatabase {
 impl TestDatabase {
     /// On SQLite, in the data folder.
     pub fn sqlite() -> Self {
-        Self { data: tempfile::tempdir().expect("a data folder"), postgres: None }
+        Self { data: private_folder(), postgres: None }
     }
 
     /// On PostgreSQL, migrated.
@@ -84,6 +85,11 @@ impl TestDatabase {
         let id = add_organization(&store, org).await;
         (store, id)
     }
+}
+
+/// A folder as the program itself would make it.
+fn private_folder() -> TempDir {
+    tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(0o700)).tempdir().expect("a data folder")
 }
 
 /// Makes an organisation.

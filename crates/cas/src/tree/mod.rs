@@ -63,6 +63,11 @@ pub struct Tree {
     pub new_nodes: Vec<(ContentHash, Vec<u8>)>,
 }
 
+/// The tree of nothing.
+pub fn empty() -> Tree {
+    build::empty()
+}
+
 /// The tree of these entries.
 pub fn build(entries: &BTreeMap<WorkPath, Entry>) -> Tree {
     build::build(entries)

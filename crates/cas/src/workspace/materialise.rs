@@ -34,13 +34,14 @@ struct Work {
 }
 
 impl Workspace {
-    /// Makes the folder be `target`, whatever it is now. What it was is lost unless a snapshot has it.
+    /// Makes the folder be `target`, whatever it is now. What it was is lost unless a snapshot has it. The folder counts as
+    /// torn until [`Workspace::settle`]: whoever keeps the books says first that this is its state now.
     pub fn materialise(&mut self, target: &ContentHash, nodes: &impl Nodes) -> Result<Materialised, CasError> {
         let walk = walk(&self.folder, "")?;
         let work = self.plan(target, &walk, nodes)?;
-        if work.remove.is_empty() && work.write.is_empty() && walk.odd.is_empty() {
-            self.index.set_root(*target);
-            return self.settle().map(|()| Materialised::default());
+        if work.remove.is_empty() && work.write.is_empty() && walk.odd.is_empty() && self.index.root() == Some(*target)
+        {
+            return Ok(Materialised::default());
         }
         let marker = self.home.join(TRANSITION);
         fs::write(&marker, target.to_string()).map_err(CasError::at(&marker))?;
@@ -48,13 +49,12 @@ impl Workspace {
         self.remove_all(&work, &walk)?;
         self.write_all(&work.write)?;
         self.index.set_root(*target);
-        self.settle()?;
         let removed = work.remove.keys().filter(|path| !work.write.contains_key(*path)).count();
         Ok(Materialised { written: work.write.len(), removed })
     }
 
-    /// The folder is one state again.
-    fn settle(&self) -> Result<(), CasError> {
+    /// Says that the folder is one state again.
+    pub fn settle(&mut self) -> Result<(), CasError> {
         let marker = self.home.join(TRANSITION);
         match fs::remove_file(&marker) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(CasError::at(&marker)(error)),

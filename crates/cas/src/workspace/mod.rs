@@ -1,9 +1,10 @@
 //! A folder on disk that is one state, or one state and what was changed since.
 //!
 //! [`Workspace::snapshot`] turns what is there into a state; [`Workspace::materialise`] turns the folder into a state.
-//! Both cost with what changed: what is on disk is known by a cache of file times ([`index`]), which the disk itself
+//! Both cost with what changed: what is on disk is known by a cache of file times (`index`), which the disk itself
 //! confirms or refutes, file by file, without being read.
 
+mod files;
 mod folder;
 mod index;
 mod materialise;

@@ -44,7 +44,9 @@ impl Chat {
     }
 
     fn materialise(&mut self, root: &ContentHash) -> Materialised {
-        self.workspace.materialise(root, &self.nodes).unwrap()
+        let done = self.workspace.materialise(root, &self.nodes).unwrap();
+        self.workspace.settle().unwrap();
+        done
     }
 
     /// As after a restart.

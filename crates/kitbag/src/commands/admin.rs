@@ -51,7 +51,7 @@ async fn token(client: &Client, command: TokenCommand, output: &Output) -> Resul
             output.result(&made, |made| text(made, "secret").to_owned())
         }
         TokenCommand::List => {
-            let tokens = client.list(TOKENS, None).await?;
+            let tokens = client.list(TOKENS, &None, None).await?;
             let row = |token: &Value| {
                 let scopes = token["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str);
                 let ends = token["expiresAt"].as_str().unwrap_or("never");

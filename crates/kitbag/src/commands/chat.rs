@@ -26,13 +26,13 @@ async fn dispatch(client: &Client, command: ChatCommand, output: &Output) -> Res
             output.result(&chat, |chat| text(chat, "id").to_owned())
         }
         ChatCommand::List { limit } => {
-            let chats = client.list(CHATS, limit).await?;
+            let chats = client.list(CHATS, &None, limit).await?;
             output.result(&json!({ "items": chats }), |_| chat_table(&chats))
         }
         ChatCommand::Show { chat } => {
             let path = format!("{CHATS}/{}", segment(&chat));
             let found = client.get(&path).await?;
-            let messages = client.list(&format!("{path}/messages"), None).await?;
+            let messages = client.list(&format!("{path}/messages"), &None, None).await?;
             output.result(&json!({ "chat": found, "messages": messages }), |_| conversation(&found, &messages))
         }
         ChatCommand::Say { chat, text: said, role, parent } => {

@@ -133,7 +133,7 @@ async fn database(place: &Place) -> Check {
         Client::Running { server, .. } => {
             format!("answers, through the server at {} (process {})", server.url, server.pid)
         }
-        Client::Inside { store, .. } => format!("answers ({}); no server is running", store.kind()),
+        Client::Inside { app, .. } => format!("answers ({}); no server is running", app.store().kind()),
     };
     let answer = client.get("/readyz").await;
     client.close().await;

@@ -5,3 +5,4 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod serve;
+pub(crate) mod workspace;

@@ -44,12 +44,13 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let announcement = folder.announce(&url, &token)?;
     tracing::info!(%url, database = store.kind(), data = %folder.path().display(), "ready");
     output::print(&format!("kitbag listening on {url}/?token={}", token.expose()))?;
-    let drained = serve_until_stopped(listener, app, signals, config.drain).await;
+    let drained = serve_until_stopped(listener, app.clone(), signals, config.drain).await;
 
     drop(announcement);
     if !drained {
         tracing::warn!("some requests did not finish in time and were cut off");
     }
+    app.save();
     store.close().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

@@ -41,6 +41,11 @@ pub(crate) struct List<T> {
 }
 
 impl ListQuery {
+    /// From the fields of a query that has more.
+    pub(crate) fn new(limit: Option<String>, cursor: Option<String>) -> Self {
+        Self { limit, cursor }
+    }
+
     pub(crate) fn limit(&self) -> Result<u32, ApiError> {
         let Some(text) = &self.limit else { return Ok(DEFAULT_LIMIT) };
         let limit = text.parse().ok().filter(|limit| (1..=MOST).contains(limit));
@@ -60,6 +65,30 @@ impl ListQuery {
 }
 
 impl<T> List<T> {
+    /// Nothing.
+    pub(crate) fn empty() -> Self {
+        Self { items: Vec::new(), next_cursor: None }
+    }
+
+    /// These items of `list`; more follow behind `last`, if there is one.
+    pub(crate) fn part(list: &str, items: Vec<T>, last: Option<String>) -> Self {
+        Self { items, next_cursor: last.map(|id| URL_SAFE_NO_PAD.encode(format!("{list} {id}"))) }
+    }
+
+    /// The first `limit` of these items of `list`.
+    pub(crate) fn cut<Item>(
+        list: &str,
+        mut items: Vec<Item>,
+        limit: u32,
+        id: impl Fn(&Item) -> String,
+        view: impl Fn(Item) -> T,
+    ) -> Self {
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let last = items.last().map(id).filter(|_| more);
+        Self::part(list, items.into_iter().map(view).collect(), last)
+    }
+
     /// Writes a page of `list`, whose items are named by `id`.
     pub(crate) fn of<Item, Id: Display>(list: &str, page: Page<Item>, id: impl Fn(&Item) -> Id) -> Self
     where

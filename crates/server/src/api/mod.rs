@@ -6,3 +6,4 @@ pub(crate) mod input;
 pub(crate) mod list;
 pub(crate) mod messages;
 pub(crate) mod tokens;
+pub(crate) mod workspace;

@@ -18,6 +18,7 @@ use crate::router::endpoints;
     tags(
         (name = "chats", description = "Conversations, each with a workspace of its own."),
         (name = "messages", description = "The tree of a chat."),
+        (name = "workspace", description = "The folder of a chat, and every state it was ever in."),
         (name = "tokens", description = "Who may enter, and with which rights."),
         (name = "operations", description = "For those who run the server."),
     ),
@@ -37,7 +38,11 @@ impl Modify for BearerScheme {
 
 /// The whole document.
 pub fn document() -> Document {
-    endpoints().into_openapi()
+    let mut document = endpoints().into_openapi();
+    // What takes the rest of a path is marked with `*` in our routes; OpenAPI has no word for it.
+    let paths = std::mem::take(&mut document.paths.paths);
+    document.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    document
 }
 
 pub(crate) async fn serve() -> Response {

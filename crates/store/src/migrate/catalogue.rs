@@ -71,6 +71,8 @@ fn translate_word(word: &str, dialect: Dialect) -> String {
         ("ID", Dialect::Sqlite) | ("JSON", _) | ("TIMESTAMP", Dialect::Sqlite) => "TEXT",
         ("ID", Dialect::Postgres) => "TEXT COLLATE \"C\"",
         ("BOOLEAN", Dialect::Sqlite) => "INTEGER",
+        ("BYTES", Dialect::Sqlite) => "BLOB",
+        ("BYTES", Dialect::Postgres) => "BYTEA",
         ("INTEGER", Dialect::Postgres) => "BIGINT",
         ("TIMESTAMP", Dialect::Postgres) => "TIMESTAMPTZ",
         _ => return word.to_owned(),

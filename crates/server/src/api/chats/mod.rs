@@ -1,5 +1,6 @@
 //! Chats.
 
+pub(crate) mod active_leaf;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod get;

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::{Content, NewMessage, Parent};
+use kitbag_model::{Content, NewMessage, Parent, Source};
 use kitbag_store::AddMessageError;
 use serde::Deserialize;
 use serde_json::Value;
@@ -51,13 +51,23 @@ pub(crate) async fn add_message(
     };
     let role = body.role.parse().map_err(|reason| ApiError::invalid("role", reason))?;
     let content = Content::try_from(body.content).map_err(|reason| ApiError::invalid("content", reason))?;
+    let chat = path.id()?;
+    // A branch has a workspace of its own: what was changed in the folder belongs to where the chat stood before.
+    let lease = match parent {
+        Parent::ActiveLeaf => None,
+        _ if !app.workspaces().exists(&caller.org, chat) => None,
+        _ => Some(app.workspaces().lease(&caller.org, chat).await),
+    };
+    if let Some(lease) = &lease {
+        lease.restore().await?;
+        lease.keep(Source::Branch, None).await?;
+    }
     let mut tx = app.store().write(&caller.org).await?;
-    let message =
-        tx.add_message(path.id()?, &NewMessage { parent, role, content }).await.map_err(|error| match error {
-            AddMessageError::NoChat => path.not_found(),
-            AddMessageError::NoParent => no_parent(),
-            AddMessageError::Store(error) => error.into(),
-        })?;
+    let message = tx.add_message(chat, &NewMessage { parent, role, content }).await.map_err(|error| match error {
+        AddMessageError::NoChat => path.not_found(),
+        AddMessageError::NoParent => no_parent(),
+        AddMessageError::Store(error) => error.into(),
+    })?;
     tx.commit().await?;
     Ok((StatusCode::CREATED, Json(message.into())))
 }

@@ -1,0 +1,49 @@
+//! A person's own changes, file by file. They change the folder; the next snapshot keeps them.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kitbag_model::WorkPath;
+use rustix::io::Errno;
+
+use super::Workspace;
+use crate::error::CasError;
+use crate::tree::Kind;
+
+impl Workspace {
+    /// Writes a file, whole or not at all, making the folders above it. The executable bit of one that was there stays.
+    pub fn write_file(&self, path: &WorkPath, bytes: &[u8]) -> Result<(), CasError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let folder = self.home.join("tmp");
+        let name = format!("edit-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let temporary = folder.join(&name);
+        let mut file = File::create(&temporary).map_err(CasError::at(&temporary))?;
+        file.write_all(bytes).map_err(CasError::at(&temporary))?;
+        let was_executable = self.folder.stat(path).is_ok_and(|stat| stat.kind() == Some(Kind::Executable));
+        let mode = rustix::fs::Mode::from_raw_mode(if was_executable { 0o755 } else { 0o644 });
+        rustix::fs::fchmod(&file, mode).map_err(CasError::errno(&temporary))?;
+        let placed = self.place(&temporary, path);
+        if placed.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        placed.map_err(self.folder.failed(path.as_str()))
+    }
+
+    fn place(&self, temporary: &std::path::Path, path: &WorkPath) -> Result<(), Errno> {
+        let parent = path.parent().unwrap_or_default();
+        if !parent.is_empty() {
+            self.folder.create_folder(parent)?;
+        }
+        rustix::fs::renameat(rustix::fs::CWD, temporary, self.folder.folder(parent)?, path.name())
+    }
+
+    /// Removes a file or a link. Whether there was one.
+    pub fn remove_file(&self, path: &WorkPath) -> Result<bool, CasError> {
+        match self.folder.remove(path.parent().unwrap_or_default(), path.name().as_bytes(), false) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ISDIR) => Ok(false),
+            Err(error) => Err(self.folder.failed(path.as_str())(error)),
+        }
+    }
+}

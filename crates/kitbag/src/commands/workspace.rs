@@ -1,0 +1,134 @@
+//! `kitbag workspace`
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::cli::{Place, WorkspaceCommand};
+use crate::client::{Client, segment};
+use crate::failure::{Doing, Failure};
+use crate::output::{Output, table, text};
+
+pub(crate) async fn run(
+    place: &Place,
+    chat: Option<String>,
+    command: WorkspaceCommand,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let chat = chat.ok_or_else(|| Failure::wrong_use("say which chat: --chat CHAT. `kitbag chat list` shows them"))?;
+    let client = Client::open(place).await?;
+    let base = format!("/v1/orgs/local/chats/{}/workspace", segment(&chat));
+    let done = dispatch(&client, &base, command, output).await;
+    client.close().await;
+    done
+}
+
+async fn dispatch(
+    client: &Client,
+    base: &str,
+    command: WorkspaceCommand,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    match command {
+        WorkspaceCommand::Ls { manifest } => {
+            let files = client.list(&format!("{base}/files"), &of(manifest), None).await?;
+            output.result(&json!({ "items": files }), |_| file_table(&files))
+        }
+        WorkspaceCommand::Cat { path, manifest } => {
+            let query = of(manifest).map(|query| format!("?{query}")).unwrap_or_default();
+            let bytes = client.get_bytes(&format!("{base}/files/{}{query}", file(&path))).await?;
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(&bytes).and_then(|()| stdout.flush()).doing("cannot print the file")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        WorkspaceCommand::Put { path, file: source } => {
+            let written = client.put_bytes(&format!("{base}/files/{}", file(&path)), read(&source)?).await?;
+            output.result(&written, |written| text(written, "sha256").to_owned())
+        }
+        WorkspaceCommand::Rm { path } => {
+            client.delete(&format!("{base}/files/{}", file(&path))).await?;
+            output.result(&json!({ "deleted": path }), |_| format!("deleted {path}"))
+        }
+        WorkspaceCommand::Snapshot => {
+            let manifest = client.post_nothing(&format!("{base}/snapshot")).await?;
+            output.result(&manifest, |manifest| text(manifest, "id").to_owned())
+        }
+        WorkspaceCommand::Log { limit } => {
+            let states = client.list(&format!("{base}/manifests"), &None, limit).await?;
+            output.result(&json!({ "items": states }), |_| state_table(&states))
+        }
+        WorkspaceCommand::Diff { from, to } => {
+            let diff = client.get(&format!("{base}/diff?from={}&to={}", segment(&from), segment(&to))).await?;
+            output.result(&diff, changes)
+        }
+        WorkspaceCommand::Checkout { manifest } => {
+            let state = client.post(&format!("{base}/checkout"), &json!({ "manifestId": manifest })).await?;
+            output.result(&state, |state| text(state, "id").to_owned())
+        }
+    }
+}
+
+fn of(manifest: Option<String>) -> Option<String> {
+    manifest.map(|manifest| format!("manifest={}", segment(&manifest)))
+}
+
+/// A path of a workspace in an address: its names, each as one segment.
+fn file(path: &str) -> String {
+    path.split('/').map(segment).collect::<Vec<_>>().join("/")
+}
+
+fn read(source: &Path) -> Result<Vec<u8>, Failure> {
+    if source == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).doing("cannot read standard input")?;
+        return Ok(bytes);
+    }
+    std::fs::read(source).map_err(|error| Failure::wrong_use(format!("{}: {error}", source.display())))
+}
+
+fn file_table(files: &[Value]) -> String {
+    if files.is_empty() {
+        return "There are no files yet. Write one with: kitbag workspace put --chat CHAT PATH FILE".to_owned();
+    }
+    let row = |file: &Value| {
+        let mark = if file["changedInLastRun"] == true { "*" } else { "" };
+        [mark.to_owned(), text(file, "mode").to_owned(), file["size"].to_string(), plain(text(file, "path"))]
+    };
+    table(["", "MODE", "SIZE", "PATH"], &files.iter().map(row).collect::<Vec<_>>())
+}
+
+fn state_table(states: &[Value]) -> String {
+    if states.is_empty() {
+        return "There are no states yet.".to_owned();
+    }
+    let row = |state: &Value| {
+        let files = state["files"].as_object().map_or(0, serde_json::Map::len);
+        [
+            text(state, "id").to_owned(),
+            text(state, "createdAt").to_owned(),
+            text(state, "source").to_owned(),
+            files.to_string(),
+        ]
+    };
+    table(["MANIFEST", "TAKEN", "SOURCE", "FILES"], &states.iter().map(row).collect::<Vec<_>>())
+}
+
+fn changes(diff: &Value) -> String {
+    let items = diff["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if items.is_empty() {
+        return "Nothing differs.".to_owned();
+    }
+    let one = |change: &Value| match (change["patch"].as_str(), change["renamedFrom"].as_str()) {
+        (Some(patch), _) => patch.lines().map(plain).collect::<Vec<_>>().join("\n"),
+        (None, Some(from)) => format!("renamed {} to {}", plain(from), plain(text(change, "path"))),
+        (None, None) => format!("{} {}", text(change, "change"), plain(text(change, "path"))),
+    };
+    items.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// Without what could move the cursor or colour the terminal; tabs stay.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+}

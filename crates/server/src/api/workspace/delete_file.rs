@@ -1,0 +1,39 @@
+//! `DELETE /v1/orgs/{org}/chats/{chat}/workspace/files/{path}`
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use kitbag_cas::tree;
+use kitbag_model::Source;
+
+use super::{FilePath, check_preconditions, explain};
+use crate::access::caller::MayUse;
+use crate::api::error::{ApiError, ErrorBody};
+use crate::api::input::PathOf;
+use crate::app::App;
+
+/// Delete a file. Earlier states still have it
+#[utoipa::path(
+    delete, path = "/v1/orgs/{org}/chats/{chat}/workspace/files/{*path}", tag = "workspace",
+    params(FilePath),
+    responses((status = 204), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn delete_workspace_file(
+    State(app): State<App>,
+    caller: MayUse,
+    PathOf(at): PathOf<FilePath>,
+    headers: HeaderMap,
+) -> Result<StatusCode, ApiError> {
+    let (chat, path) = (at.chat()?, at.path()?);
+    let lease = app.workspaces().lease(&caller.org, chat).await;
+    lease.restore().await.map_err(explain(chat))?;
+    let before = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
+    let root = before.map_or_else(|| tree::empty().root, |manifest| manifest.root);
+    let current = lease.find(root, path.clone()).await.map_err(explain(chat))?;
+    check_preconditions(&headers, current.as_ref())?;
+    let gone = lease.change(move |workspace| workspace.remove_file(&path)).await.map_err(explain(chat))?;
+    if !gone {
+        return Err(at.not_found());
+    }
+    lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,133 @@
+//! `GET /v1/orgs/{org}/chats/{chat}/workspace/files/{path}`
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use kitbag_cas::Kind;
+use kitbag_model::Source;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{FilePath, explain, manifest_id};
+use crate::access::caller::MayUse;
+use crate::access::origin::only;
+use crate::api::error::{ApiError, ErrorBody};
+use crate::api::input::{PathOf, QueryOf};
+use crate::app::App;
+
+/// Which state.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct FileQuery {
+    /// A manifest; the active one, with what was changed in the folder since, if absent.
+    manifest: Option<String>,
+}
+
+/// Read a file
+///
+/// `Range: bytes=…` gives a part. It is always a download: what a tool wrote must not run as a page of this server.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/chats/{chat}/workspace/files/{*path}", tag = "workspace",
+    params(FilePath, FileQuery),
+    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>),
+              (status = 206, content_type = "application/octet-stream", body = Vec<u8>), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn get_workspace_file(
+    State(app): State<App>,
+    caller: MayUse,
+    PathOf(at): PathOf<FilePath>,
+    QueryOf(query): QueryOf<FileQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let (chat, path) = (at.chat()?, at.path()?);
+    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let manifest = match query.manifest {
+        Some(id) => Some(lease.manifest(manifest_id(&id)?).await.map_err(explain(chat))?),
+        None if app.workspaces().exists(&caller.org, chat) => {
+            lease.restore().await.map_err(explain(chat))?;
+            lease.keep(Source::Edit, None).await.map_err(explain(chat))?
+        }
+        None => lease.active().await.map_err(explain(chat))?,
+    };
+    let root = manifest.ok_or_else(|| at.not_found())?.root;
+    let entry = lease.find(root, path.clone()).await.map_err(explain(chat))?;
+    let entry = entry.filter(|entry| entry.kind != Kind::Folder).ok_or_else(|| at.not_found())?;
+    let bytes = lease.read(entry.hash).await.map_err(explain(chat))?;
+    drop(lease);
+    let kind = mime_guess::from_path(path.as_str()).first_or_octet_stream().to_string();
+    let mut answer = HeaderMap::new();
+    let mut set = |name, value: String| -> Result<(), ApiError> {
+        answer.insert(name, HeaderValue::from_str(&value).map_err(ApiError::internal)?);
+        Ok(())
+    };
+    set(header::CONTENT_TYPE, kind)?;
+    set(header::ETAG, format!("\"{}\"", entry.hash))?;
+    set(header::ACCEPT_RANGES, "bytes".to_owned())?;
+    set(header::CONTENT_DISPOSITION, disposition(path.name()))?;
+    match only(&headers, &header::RANGE).map(|range| parse_range(range, bytes.len())) {
+        None | Some(Range::Whole) => Ok((answer, bytes).into_response()),
+        Some(Range::Part(from, to)) => {
+            let range = format!("bytes {from}-{to}/{}", bytes.len());
+            let part = bytes[from..=to].to_vec();
+            Ok((StatusCode::PARTIAL_CONTENT, answer, [(header::CONTENT_RANGE, range)], part).into_response())
+        }
+        Some(Range::Outside) => {
+            let range = [(header::CONTENT_RANGE, format!("bytes */{}", bytes.len()))];
+            Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response())
+        }
+    }
+}
+
+/// The name that a browser saves it under, in the form that takes every character.
+fn disposition(name: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let encode = |byte: u8| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    format!("attachment; filename*=UTF-8''{}", name.bytes().map(encode).collect::<String>())
+}
+
+#[derive(Debug, Eq, PartialEq)]
+enum Range {
+    /// Several parts, or another unit: then all of it is a right answer.
+    Whole,
+    /// From the one byte to the other, both included.
+    Part(usize, usize),
+    Outside,
+}
+
+fn parse_range(text: &str, length: usize) -> Range {
+    let Some((from, to)) = text.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
+        return Range::Whole;
+    };
+    let (from, to) = match (from.trim().parse::<usize>(), to.trim().parse::<usize>()) {
+        (Ok(from), Ok(to)) if from <= to => (from, to),
+        (Ok(from), Err(_)) if to.trim().is_empty() => (from, usize::MAX),
+        (Err(_), Ok(last)) if from.trim().is_empty() && last > 0 => (length.saturating_sub(last), usize::MAX),
+        _ => return Range::Whole,
+    };
+    if from < length { Range::Part(from, to.min(length - 1)) } else { Range::Outside }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        for (text, range) in [
+            ("bytes=0-3", Range::Part(0, 3)),
+            ("bytes=4-", Range::Part(4, 9)),
+            ("bytes=-3", Range::Part(7, 9)),
+            ("bytes=-30", Range::Part(0, 9)),
+            ("bytes=8-99", Range::Part(8, 9)),
+            ("bytes=10-", Range::Outside),
+            ("bytes=5-2", Range::Whole),
+            ("bytes=0-1,4-5", Range::Whole),
+            ("items=0-1", Range::Whole),
+            ("bytes=x-y", Range::Whole),
+        ] {
+            assert_eq!(parse_range(text, 10), range, "{text}");
+        }
+        assert_eq!(parse_range("bytes=0-", 0), Range::Outside);
+    }
+}

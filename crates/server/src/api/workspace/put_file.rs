@@ -1,0 +1,62 @@
+//! `PUT /v1/orgs/{org}/chats/{chat}/workspace/files/{path}`
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use kitbag_cas::tree;
+use kitbag_model::Source;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{EntryView, FilePath, check_preconditions, explain};
+use crate::access::caller::MayUse;
+use crate::api::error::{ApiError, Code, ErrorBody};
+use crate::api::input::PathOf;
+use crate::app::App;
+
+/// A file that was written.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WrittenFile)]
+pub(crate) struct WrittenView {
+    path: String,
+    #[serde(flatten)]
+    entry: EntryView,
+    /// The state that has it.
+    manifest_id: String,
+}
+
+/// Write a file
+///
+/// `If-Match: "<sha256>"` writes only over the content that was read; `If-None-Match: *` only where nothing is.
+#[utoipa::path(
+    put, path = "/v1/orgs/{org}/chats/{chat}/workspace/files/{*path}", tag = "workspace",
+    params(FilePath),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, body = WrittenView), (status = 201, body = WrittenView), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn put_workspace_file(
+    State(app): State<App>,
+    caller: MayUse,
+    PathOf(at): PathOf<FilePath>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<(StatusCode, Json<WrittenView>), ApiError> {
+    let (chat, path) = (at.chat()?, at.path()?);
+    let lease = app.workspaces().lease(&caller.org, chat).await;
+    lease.restore().await.map_err(explain(chat))?;
+    // What was changed in the folder by other means counts too.
+    let before = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
+    let root = before.map_or_else(|| tree::empty().root, |manifest| manifest.root);
+    let current = lease.find(root, path.clone()).await.map_err(explain(chat))?;
+    check_preconditions(&headers, current.as_ref())?;
+    let written = path.clone();
+    lease.change(move |workspace| workspace.write_file(&written, &body)).await.map_err(explain(chat))?;
+    let manifest = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
+    let manifest = manifest.ok_or_else(|| ApiError::new(Code::Conflict, "the file went away while it was written"))?;
+    let entry = lease.find(manifest.root, path).await.map_err(explain(chat))?;
+    let entry = entry.ok_or_else(|| ApiError::new(Code::Conflict, "the file went away while it was written"))?;
+    let status = if current.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(WrittenView { path: at.path, entry: entry.into(), manifest_id: manifest.id.to_string() })))
+}

@@ -1,0 +1,60 @@
+//! Why something could not be done to a workspace.
+
+use kitbag_cas::CasError;
+use kitbag_store::{KeepError, StoreError};
+
+use crate::api::error::{ApiError, Code};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorkspaceError {
+    /// There is no such chat.
+    #[error("no such chat")]
+    NoChat,
+    /// There is no such state.
+    #[error("no such manifest")]
+    NoManifest,
+    /// Somebody else changed the workspace in the meantime.
+    #[error("the workspace has changed in the meantime")]
+    Conflict,
+    #[error(transparent)]
+    Cas(#[from] CasError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<KeepError> for WorkspaceError {
+    fn from(error: KeepError) -> Self {
+        match error {
+            KeepError::NoChat => Self::NoChat,
+            KeepError::Conflict => Self::Conflict,
+            KeepError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<WorkspaceError> for ApiError {
+    fn from(error: WorkspaceError) -> Self {
+        match error {
+            WorkspaceError::NoChat => Self::new(Code::NotFound, "there is no such chat"),
+            WorkspaceError::NoManifest => Self::new(Code::NotFound, "there is no such manifest in this chat"),
+            WorkspaceError::Conflict => {
+                Self::new(Code::Conflict, "the workspace has changed in the meantime; read it again")
+            }
+            WorkspaceError::Store(error) => error.into(),
+            WorkspaceError::Cas(error @ (CasError::Corrupt { .. } | CasError::Missing { .. } | CasError::Node(_))) => {
+                tracing::error!(%error, "a workspace is damaged");
+                Self::new(Code::BlobCorrupt, error.to_string())
+            }
+            WorkspaceError::Cas(error @ CasError::Limit { .. }) => Self::new(Code::QuotaExceeded, error.to_string()),
+            WorkspaceError::Cas(CasError::Io { path, source }) => match source.kind() {
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                    Self::new(Code::Unavailable, "the disk is full: nothing was kept")
+                }
+                std::io::ErrorKind::IsADirectory | std::io::ErrorKind::NotADirectory => {
+                    Self::new(Code::Conflict, "a file is where a folder is needed, or a folder where a file is")
+                }
+                _ => Self::internal(format!("{}: {source}", path.display())),
+            },
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The right to change one chat's workspace.
+
+use std::sync::{Arc, PoisonError};
+
+use kitbag_cas::tree::{self, Tree};
+use kitbag_cas::workspace::Workspace;
+use kitbag_cas::{CasError, Change, Entry};
+use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
+use tokio::runtime::Handle;
+use tokio::sync::OwnedMutexGuard;
+
+use super::nodes::StoredNodes;
+use super::{Slot, WorkspaceError, Workspaces};
+
+/// Held while a workspace is used. The next one waits.
+pub(crate) struct Lease {
+    workspaces: Workspaces,
+    org: OrgId,
+    chat: ChatId,
+    slot: Arc<Slot>,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Lease {
+    pub(super) fn new(
+        workspaces: Workspaces,
+        org: OrgId,
+        chat: ChatId,
+        slot: Arc<Slot>,
+        turn: OwnedMutexGuard<()>,
+    ) -> Self {
+        Self { workspaces, org, chat, slot, _turn: turn }
+    }
+
+    /// The chat's active state; none before the first.
+    pub(crate) async fn active(&self) -> Result<Option<Manifest>, WorkspaceError> {
+        let mut tx = self.workspaces.store.read(&self.org).await?;
+        let chat = tx.chat(self.chat).await?.ok_or(WorkspaceError::NoChat)?;
+        match chat.active_manifest_id {
+            Some(id) => Ok(tx.manifest(self.chat, id).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// One state of the chat.
+    pub(crate) async fn manifest(&self, id: ManifestId) -> Result<Manifest, WorkspaceError> {
+        let found = self.workspaces.store.read(&self.org).await?.manifest(self.chat, id).await?;
+        found.ok_or(WorkspaceError::NoManifest)
+    }
+
+    /// Makes sure that the folder is the active state, with what was changed in it since. The active state.
+    pub(crate) async fn restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
+        let active = self.active().await?;
+        let root = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
+        let is_torn = self.work(move |workspace, nodes| {
+            let torn = workspace.is_torn()?;
+            let elsewhere = workspace.known_state().is_some_and(|known| known != root);
+            if torn || elsewhere {
+                workspace.materialise(&root, nodes)?;
+                workspace.settle()?;
+            }
+            Ok(torn)
+        });
+        is_torn.await?;
+        Ok(active)
+    }
+
+    /// Changes the folder.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Workspace) -> Result<T, CasError> + Send + 'static,
+    ) -> Result<T, WorkspaceError> {
+        self.work(move |workspace, _| Ok(change(workspace)?)).await
+    }
+
+    /// Keeps what the folder is now, if it is not the active state. The active state from now on.
+    pub(crate) async fn keep(
+        &self,
+        source: Source,
+        source_ref: Option<String>,
+    ) -> Result<Option<Manifest>, WorkspaceError> {
+        let active = self.active().await?;
+        let snapshot = self.work(|workspace, nodes| Ok(workspace.snapshot(nodes)?)).await?;
+        let before = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
+        if snapshot.tree.root == before {
+            return Ok(active);
+        }
+        let new =
+            NewManifest { parent: active.map(|manifest| manifest.id), root: snapshot.tree.root, source, source_ref };
+        self.commit(&snapshot.tree, &new).await.map(Some)
+    }
+
+    async fn commit(&self, tree: &Tree, new: &NewManifest) -> Result<Manifest, WorkspaceError> {
+        let mut tx = self.workspaces.store.write(&self.org).await?;
+        tx.add_nodes(self.chat, &tree.new_nodes).await?;
+        let manifest = tx.keep_manifest(self.chat, new).await?;
+        tx.commit().await?;
+        self.slot.nodes.add(&tree.new_nodes).map_err(CasError::from)?;
+        Ok(manifest)
+    }
+
+    /// Brings an earlier state back, as a new one that follows the active one. What was changed is kept first.
+    pub(crate) async fn checkout(&self, target: &Manifest) -> Result<Manifest, WorkspaceError> {
+        self.restore().await?;
+        let active = self.keep(Source::Branch, None).await?;
+        let root = target.root;
+        self.go_to(root).await?;
+        let parent = active.map(|manifest| manifest.id);
+        let new = NewManifest { parent, root, source: Source::Edit, source_ref: Some(target.id.to_string()) };
+        let manifest = self.commit(&Tree { root, new_nodes: Vec::new() }, &new).await?;
+        self.settle().await?;
+        Ok(manifest)
+    }
+
+    /// Makes a message the one that the chat stands at, and the folder its state. What was changed is kept first, with the
+    /// message that the chat stood at.
+    pub(crate) async fn switch(&self, message: MessageId) -> Result<(), WorkspaceError> {
+        self.restore().await?;
+        self.keep(Source::Branch, None).await?;
+        let mut tx = self.workspaces.store.read(&self.org).await?;
+        let root = match tx.manifest_of_message(self.chat, message).await? {
+            Some(id) => tx.manifest(self.chat, id).await?.ok_or(WorkspaceError::NoManifest)?.root,
+            None => tree::empty().root,
+        };
+        drop(tx);
+        self.go_to(root).await?;
+        let mut tx = self.workspaces.store.write(&self.org).await?;
+        tx.set_active_leaf(self.chat, message).await?;
+        tx.commit().await?;
+        self.settle().await
+    }
+
+    /// Makes the folder be a state. Until [`Lease::settle`] it counts as torn: if the database is not told, the folder goes
+    /// back to what the database says.
+    async fn go_to(&self, root: ContentHash) -> Result<(), WorkspaceError> {
+        self.work(move |workspace, nodes| Ok(workspace.materialise(&root, nodes).map(drop)?)).await
+    }
+
+    async fn settle(&self) -> Result<(), WorkspaceError> {
+        self.change(|workspace| workspace.settle()).await
+    }
+
+    /// Everything in a state.
+    pub(crate) async fn entries(&self, root: ContentHash) -> Result<Vec<(WorkPath, Entry)>, WorkspaceError> {
+        self.work(move |_, nodes| Ok(tree::entries(&root, nodes).map_err(CasError::from)?)).await
+    }
+
+    /// One entry of a state.
+    pub(crate) async fn find(&self, root: ContentHash, path: WorkPath) -> Result<Option<Entry>, WorkspaceError> {
+        self.work(move |_, nodes| Ok(tree::find(&root, path.as_str(), nodes).map_err(CasError::from)?)).await
+    }
+
+    /// What differs between two states.
+    pub(crate) async fn diff(&self, from: ContentHash, to: ContentHash) -> Result<Vec<Change>, WorkspaceError> {
+        self.work(move |_, nodes| Ok(tree::diff(&from, &to, nodes).map_err(CasError::from)?)).await
+    }
+
+    /// The bytes of a blob.
+    pub(crate) async fn read(&self, hash: ContentHash) -> Result<Vec<u8>, WorkspaceError> {
+        self.work(move |workspace, _| Ok(workspace.blobs().read(&hash)?)).await
+    }
+
+    /// Removes the folder with everything in it.
+    pub(crate) async fn remove(&self) -> Result<(), WorkspaceError> {
+        let (home, slot) = (self.workspaces.home(&self.org, self.chat), Arc::clone(&self.slot));
+        let done = tokio::task::spawn_blocking(move || {
+            *slot.workspace.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            match std::fs::remove_dir_all(&home) {
+                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                    Err(CasError::Io { path: home, source })
+                }
+                _ => Ok(()),
+            }
+        });
+        Ok(done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?)
+    }
+
+    /// Works with the folder on a thread that may block.
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Workspace, &StoredNodes<'_>) -> Result<T, WorkspaceError> + Send + 'static,
+    ) -> Result<T, WorkspaceError> {
+        let (workspaces, org, chat, slot) =
+            (self.workspaces.clone(), self.org.clone(), self.chat, Arc::clone(&self.slot));
+        let runtime = Handle::current();
+        let done = tokio::task::spawn_blocking(move || {
+            let mut open = slot.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+            let workspace = match &mut *open {
+                Some(workspace) => workspace,
+                closed => closed.insert(workspaces.open_workspace(&org, chat)?),
+            };
+            slot.nodes.add(&tree::empty().new_nodes).map_err(CasError::from)?;
+            let nodes = StoredNodes { store: &workspaces.store, org: &org, chat, known: &slot.nodes, runtime };
+            work(workspace, &nodes)
+        });
+        done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+}

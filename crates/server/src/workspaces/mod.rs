@@ -1,0 +1,102 @@
+//! The workspaces of chats: who may change one, and how its folder, its blobs and its rows stay one.
+//!
+//! A [`Lease`] is the right to change a chat's workspace. Whoever has it first makes sure that the folder is the chat's
+//! active state ([`Lease::restore`]), then changes it, then keeps what came of it ([`Lease::keep`]). Blobs are durable
+//! before the rows that name them; a crash in between leaves blobs that nobody names.
+
+mod error;
+mod lease;
+mod nodes;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kitbag_cas::blobs::LocalBlobs;
+use kitbag_cas::tree::NodeMap;
+use kitbag_cas::workspace::{Limits, Workspace};
+use kitbag_model::{ChatId, OrgId};
+use kitbag_store::Store;
+
+pub(crate) use error::WorkspaceError;
+pub(crate) use lease::Lease;
+
+/// So many workspaces are kept open when nobody uses them.
+const IDLE: usize = 64;
+
+/// All workspaces of a server.
+#[derive(Clone)]
+pub(crate) struct Workspaces {
+    data: PathBuf,
+    store: Store,
+    open: Arc<Mutex<Slots>>,
+}
+
+type Slots = HashMap<(OrgId, ChatId), Arc<Slot>>;
+
+/// One workspace.
+pub(crate) struct Slot {
+    /// Held by whoever has the lease.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// None until it is first used.
+    workspace: Mutex<Option<Workspace>>,
+    nodes: NodeMap,
+}
+
+impl Workspaces {
+    pub(crate) fn new(data: PathBuf, store: Store) -> Self {
+        Self { data, store, open: Arc::default() }
+    }
+
+    /// Waits for the right to change a chat's workspace.
+    pub(crate) async fn lease(&self, org: &OrgId, chat: ChatId) -> Lease {
+        let slot = self.slot(org, chat);
+        let turn = Arc::clone(&slot.turn).lock_owned().await;
+        Lease::new(self.clone(), org.clone(), chat, slot, turn)
+    }
+
+    /// Whether the chat has ever used its workspace.
+    pub(crate) fn exists(&self, org: &OrgId, chat: ChatId) -> bool {
+        self.home(org, chat).is_dir()
+    }
+
+    /// The folder of a chat.
+    pub(crate) fn home(&self, org: &OrgId, chat: ChatId) -> PathBuf {
+        let base = if *org == OrgId::local() { self.data.clone() } else { self.data.join("orgs").join(org.as_str()) };
+        base.join("chats").join(chat.to_string())
+    }
+
+    fn slot(&self, org: &OrgId, chat: ChatId) -> Arc<Slot> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() > IDLE {
+            // Those that nobody holds: ours is the only reference.
+            open.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.save().is_err());
+        }
+        let fresh = || Slot { turn: Arc::default(), workspace: Mutex::default(), nodes: NodeMap::default() };
+        Arc::clone(open.entry((org.clone(), chat)).or_insert_with(|| Arc::new(fresh())))
+    }
+
+    /// Writes down what is known of every open workspace, so that the next start need not read their files.
+    pub(crate) fn save(&self) {
+        for slot in self.open.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            if let Err(error) = slot.save() {
+                tracing::warn!(%error, "what is known of a workspace's files could not be saved");
+            }
+        }
+    }
+
+    fn open_workspace(&self, org: &OrgId, chat: ChatId) -> Result<Workspace, WorkspaceError> {
+        let home = self.home(org, chat);
+        let blobs = Arc::new(LocalBlobs::open(&home)?);
+        Ok(Workspace::open(&home, blobs, Limits::default())?)
+    }
+}
+
+impl Slot {
+    fn save(&self) -> Result<(), WorkspaceError> {
+        match &mut *self.workspace.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(workspace) => Ok(workspace.save()?),
+            None => Ok(()),
+        }
+    }
+}
