@@ -72,7 +72,7 @@ fn use_workspace(program: &Program, data: &std::path::Path) {
     assert_eq!(run(&["rm", "notes/a b.txt"]).code, Some(0));
     assert_failed(&run(&["cat", "notes/a b.txt"]), 1, "notes/a b.txt");
     assert_failed(&run(&["rm", "nope"]), 1, "nope");
-    assert_failed(&run(&["put", "../evil", source.to_str().unwrap()]), 1, "no route");
+    assert_failed(&run(&["put", "../evil", source.to_str().unwrap()]), 2, "../evil");
     assert_failed(&run(&["put", "x", "/nonexistent"]), 2, "/nonexistent");
     assert_failed(&run(&["checkout", "nope"]), 1, "nope");
     assert_failed(&program.run(&["workspace", "ls"]), 2, "--chat");

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use kitbag_model::WorkPath;
 use serde_json::{Value, json};
 
 use crate::cli::{Place, WorkspaceCommand};
@@ -38,17 +39,17 @@ async fn dispatch(
         }
         WorkspaceCommand::Cat { path, manifest } => {
             let query = of(manifest).map(|query| format!("?{query}")).unwrap_or_default();
-            let bytes = client.get_bytes(&format!("{base}/files/{}{query}", file(&path))).await?;
+            let bytes = client.get_bytes(&format!("{base}/files/{}{query}", file(&path)?)).await?;
             let mut stdout = io::stdout().lock();
             stdout.write_all(&bytes).and_then(|()| stdout.flush()).doing("cannot print the file")?;
             Ok(ExitCode::SUCCESS)
         }
         WorkspaceCommand::Put { path, file: source } => {
-            let written = client.put_bytes(&format!("{base}/files/{}", file(&path)), read(&source)?).await?;
+            let written = client.put_bytes(&format!("{base}/files/{}", file(&path)?), read(&source)?).await?;
             output.result(&written, |written| text(written, "sha256").to_owned())
         }
         WorkspaceCommand::Rm { path } => {
-            client.delete(&format!("{base}/files/{}", file(&path))).await?;
+            client.delete(&format!("{base}/files/{}", file(&path)?)).await?;
             output.result(&json!({ "deleted": path }), |_| format!("deleted {path}"))
         }
         WorkspaceCommand::Snapshot => {
@@ -74,9 +75,11 @@ fn of(manifest: Option<String>) -> Option<String> {
     manifest.map(|manifest| format!("manifest={}", segment(&manifest)))
 }
 
-/// A path of a workspace in an address: its names, each as one segment.
-fn file(path: &str) -> String {
-    path.split('/').map(segment).collect::<Vec<_>>().join("/")
+/// A path of a workspace in an address: its names, each as one segment. It is checked here, because an address with `..`
+/// would become another one on its way.
+fn file(path: &str) -> Result<String, Failure> {
+    let checked: WorkPath = path.parse().map_err(|reason| Failure::wrong_use(format!("{path:?}: {reason}")))?;
+    Ok(checked.parts().map(segment).collect::<Vec<_>>().join("/"))
 }
 
 fn read(source: &Path) -> Result<Vec<u8>, Failure> {
