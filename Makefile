@@ -18,7 +18,7 @@ test-full: test ## Also what is too long for every change: kill storms, soaks, l
 	@echo "There is nothing long to run yet."
 
 bench: ## Measure against peers and print ratios
-	@echo "There is nothing to measure yet."
+	cargo bench --locked --package kitbag-cas --bench workspace
 
 fmt: ## Format all code
 	cargo fmt

@@ -33,7 +33,7 @@ pub(crate) struct WrittenView {
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/chats/{chat}/workspace/files/{*path}", tag = "workspace",
     params(FilePath),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    request_body(content = Option<Vec<u8>>, content_type = "application/octet-stream", description = "The content; nothing for an empty file."),
     responses((status = 200, body = WrittenView), (status = 201, body = WrittenView), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
 )]
 pub(crate) async fn put_workspace_file(
