@@ -7,6 +7,7 @@
 )]
 
 mod crash;
+mod crash_workspace;
 mod faults;
 mod lifecycle;
 mod refusals;

@@ -5,6 +5,7 @@
 //! come and go through [`tree::Nodes`]) nor HTTP, and it is blocking throughout.
 
 pub mod blobs;
+pub mod care;
 mod error;
 pub mod tree;
 pub mod workspace;

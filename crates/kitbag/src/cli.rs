@@ -210,6 +210,14 @@ pub(crate) enum WorkspaceCommand {
         /// The later manifest
         to: String,
     },
+    /// Forget what no state needs any more
+    Gc {
+        /// What is younger than so many seconds stays
+        #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
+        grace: u32,
+    },
+    /// Look whether every state is whole, and mend what can be mended
+    Fsck,
     /// Bring an earlier state back, as a new one
     Checkout {
         /// The manifest

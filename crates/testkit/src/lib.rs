@@ -19,6 +19,11 @@ pub use database::TestDatabase;
 pub use program::{Finished, Program};
 pub use server::{Answer, Server};
 
+/// The SHA-256 of some bytes, in hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    kitbag_model::ContentHash::of(bytes).to_string()
+}
+
 /// Runs one test on both databases: `on_both!(async fn name(database: TestDatabase) { … })`.
 #[macro_export]
 macro_rules! on_both {

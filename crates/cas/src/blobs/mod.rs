@@ -33,6 +33,9 @@ pub trait Blobs: Send + Sync {
     /// Begins to write. Nothing of it is promised before [`BlobWriter::finish`].
     fn writer<'a>(&'a self) -> Result<Box<dyn BlobWriter + 'a>, CasError>;
 
+    /// Puts a blob in place of one that is missing or damaged, durably.
+    fn replace(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), CasError>;
+
     /// The names of all blobs.
     fn list(&self) -> Result<Vec<ContentHash>, CasError>;
 

@@ -1,10 +1,10 @@
 //! A person's own changes, file by file. They change the folder; the next snapshot keeps them.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kitbag_model::WorkPath;
+use kitbag_model::{ContentHash, WorkPath};
 use rustix::io::Errno;
 
 use super::Workspace;
@@ -36,6 +36,21 @@ impl Workspace {
             self.folder.create_folder(parent)?;
         }
         rustix::fs::renameat(rustix::fs::CWD, temporary, self.folder.folder(parent)?, path.name())
+    }
+
+    /// Stores a blob again from a file of the folder that still has its content. Whether there was one.
+    pub fn mend(&self, hash: &ContentHash) -> Result<bool, CasError> {
+        let same = self.index.files.iter().filter(|(_, known)| known.entry.hash == *hash).map(|(path, _)| path);
+        for path in same {
+            let Ok(file) = self.folder.file(path) else { continue };
+            let mut bytes = Vec::new();
+            (&file).read_to_end(&mut bytes).map_err(CasError::at(&self.folder.path().join(path)))?;
+            if ContentHash::of(&bytes) == *hash {
+                self.blobs.replace(hash, &bytes)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Removes a file or a link. Whether there was one.

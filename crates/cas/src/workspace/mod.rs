@@ -12,7 +12,7 @@ mod parallel;
 mod snapshot;
 mod walk;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ pub struct Workspace {
     blobs: Arc<dyn Blobs>,
     index: Index,
     limits: Limits,
+    /// Held while it is open, so that no other process works with the folder meanwhile.
+    _lock: File,
 }
 
 impl Workspace {
@@ -56,11 +58,14 @@ impl Workspace {
     pub fn open(home: &Path, blobs: Arc<dyn Blobs>, limits: Limits) -> Result<Self, CasError> {
         let path = home.join("workspace");
         fs::create_dir_all(&path).map_err(CasError::at(&path))?;
+        let lock_path = home.join("lock");
+        let lock = File::create(&lock_path).map_err(CasError::at(&lock_path))?;
+        lock.lock().map_err(CasError::at(&lock_path))?;
         let mut index = Index::load(&home.join("index"));
         if fs::exists(home.join(TRANSITION)).map_err(CasError::at(home))? {
             index.forget_state();
         }
-        Ok(Self { home: home.to_owned(), folder: Folder::open(&path)?, blobs, index, limits })
+        Ok(Self { home: home.to_owned(), folder: Folder::open(&path)?, blobs, index, limits, _lock: lock })
     }
 
     /// The folder itself.

@@ -54,6 +54,9 @@ impl Chat {
         if save {
             self.workspace.save().unwrap();
         }
+        // The old one is let go first: it holds the folder.
+        let elsewhere = tempfile::tempdir().unwrap();
+        self.workspace = open(elsewhere.path());
         self.workspace = open(self.home.path());
     }
 
@@ -68,7 +71,7 @@ impl Chat {
     }
 }
 
-use crate::tree::{Entry, Kind};
+use crate::tree::{Entry, Kind, NodeError};
 
 type Model = BTreeMap<String, (Kind, Vec<u8>)>;
 
@@ -367,4 +370,46 @@ fn a_sweep_takes_what_nobody_wants_and_nothing_else() {
     let error = chat.workspace.materialise(&old, &chat.nodes).unwrap_err();
     assert!(matches!(error, CasError::Missing { .. }), "{error}");
     chat.materialise(&new);
+}
+
+#[test]
+fn care_finds_and_mends() {
+    let mut chat = Chat::new();
+    for number in 0..20 {
+        chat.write(&format!("f{number}"), &format!("content {number}"));
+    }
+    let old = chat.snapshot();
+    fs::remove_file(chat.path("f0")).unwrap();
+    chat.write("large", &"x".repeat(300_000));
+    let new = chat.snapshot();
+    let needed = crate::care::needed(&[old, new], &chat.nodes);
+    assert_eq!((needed.blobs.len(), needed.problems.len()), (21, 0));
+    let blobs = Arc::clone(chat.workspace.blobs());
+    assert!(crate::care::check_blobs(&needed.blobs, &*blobs).unwrap().is_empty());
+
+    // One flipped bit in a loose blob, one in the pack.
+    let large = ContentHash::of("x".repeat(300_000).as_bytes());
+    let loose = chat.home.path().join("blobs").join(&large.to_string()[..2]).join(large.to_string());
+    let flip = |path: &Path, at: usize| {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[at] ^= 1;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    flip(&loose, 1000);
+    let pack = fs::read_dir(chat.home.path().join("packs")).unwrap().next().unwrap().unwrap().path();
+    flip(&pack, 3);
+    let bad = crate::care::check_blobs(&needed.blobs, &*blobs).unwrap();
+    assert_eq!(bad.len(), 2);
+    for hash in &bad {
+        // The folder still has both files, unless the flipped one is the file that was deleted.
+        let mended = chat.workspace.mend(hash).unwrap();
+        assert_eq!(mended, *hash != ContentHash::of(b"content 0"));
+    }
+    let left = crate::care::check_blobs(&needed.blobs, &*blobs).unwrap();
+    assert!(left.iter().all(|hash| *hash == ContentHash::of(b"content 0")));
+
+    let half = NodeMap::default();
+    let needed = crate::care::needed(&[old], &half);
+    assert_eq!(needed.problems, [NodeError::Missing { hash: old }]);
 }

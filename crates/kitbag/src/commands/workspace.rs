@@ -64,6 +64,17 @@ async fn dispatch(
             let diff = client.get(&format!("{base}/diff?from={}&to={}", segment(&from), segment(&to))).await?;
             output.result(&diff, changes)
         }
+        WorkspaceCommand::Gc { grace } => {
+            let done = client.post(&format!("{base}/gc"), &json!({ "graceSeconds": grace })).await?;
+            output.result(&done, |done| {
+                format!("forgot {} tree nodes and {} blobs with {} bytes", done["nodes"], done["blobs"], done["bytes"])
+            })
+        }
+        WorkspaceCommand::Fsck => {
+            let found = client.post_nothing(&format!("{base}/fsck")).await?;
+            output.result(&found, check_report)?;
+            Ok(if found["ok"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         WorkspaceCommand::Checkout { manifest } => {
             let state = client.post(&format!("{base}/checkout"), &json!({ "manifestId": manifest })).await?;
             output.result(&state, |state| text(state, "id").to_owned())
@@ -116,6 +127,20 @@ fn state_table(states: &[Value]) -> String {
         ]
     };
     table(["MANIFEST", "TAKEN", "SOURCE", "FILES"], &states.iter().map(row).collect::<Vec<_>>())
+}
+
+fn check_report(found: &Value) -> String {
+    let list = |field: &str| {
+        found[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(plain).collect::<Vec<_>>()
+    };
+    let mut lines =
+        vec![format!("{} states, {} tree nodes, {} blobs", found["states"], found["nodes"], found["blobs"])];
+    lines.extend(list("mended").iter().map(|hash| format!("mended: the blob {hash}")));
+    lines.extend(list("problems").iter().map(|problem| format!("problem: {problem}")));
+    if found["ok"] == true {
+        lines.push("Everything is whole.".to_owned());
+    }
+    lines.join("\n")
 }
 
 fn changes(diff: &Value) -> String {

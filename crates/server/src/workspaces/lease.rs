@@ -1,16 +1,33 @@
 //! The right to change one chat's workspace.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use kitbag_cas::tree::{self, Tree};
 use kitbag_cas::workspace::Workspace;
-use kitbag_cas::{CasError, Change, Entry};
+use kitbag_cas::{CasError, Change, Entry, care};
 use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
 use super::nodes::StoredNodes;
 use super::{Slot, WorkspaceError, Workspaces};
+
+/// What a collection forgot.
+pub(crate) struct Collected {
+    pub(crate) nodes: usize,
+    pub(crate) blobs: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What a check found.
+pub(crate) struct Checked {
+    pub(crate) states: usize,
+    pub(crate) nodes: usize,
+    pub(crate) blobs: usize,
+    pub(crate) problems: Vec<String>,
+    pub(crate) mended: Vec<String>,
+}
 
 /// Held while a workspace is used. The next one waits.
 pub(crate) struct Lease {
@@ -158,6 +175,48 @@ impl Lease {
     /// The bytes of a blob.
     pub(crate) async fn read(&self, hash: ContentHash) -> Result<Vec<u8>, WorkspaceError> {
         self.work(move |workspace, _| Ok(workspace.blobs().read(&hash)?)).await
+    }
+
+    /// Forgets what no state needs any more and is older than `grace`. Nobody else writes meanwhile: that is the lease.
+    pub(crate) async fn collect(&self, grace: Duration) -> Result<Collected, WorkspaceError> {
+        let mut tx = self.workspaces.store.write(&self.org).await?;
+        tx.chat(self.chat).await?.ok_or(WorkspaceError::NoChat)?;
+        let roots = tx.manifest_roots(self.chat).await?;
+        let kept = tx.nodes(self.chat).await?;
+        let needed = self.work(move |_, nodes| Ok(care::needed(&roots, nodes))).await?;
+        if let Some(problem) = needed.problems.into_iter().next() {
+            // What is below a missing node is not known, so nothing can be said to be unneeded.
+            return Err(CasError::from(problem).into());
+        }
+        let dead: Vec<ContentHash> =
+            kept.iter().map(|(hash, _)| *hash).filter(|hash| !needed.nodes.contains(hash)).collect();
+        tx.sweep_nodes(self.chat, &dead).await?;
+        tx.commit().await?;
+        let blobs = needed.blobs;
+        let swept = self.change(move |workspace| workspace.blobs().sweep(&|hash| blobs.contains(hash), grace)).await?;
+        Ok(Collected { nodes: dead.len(), blobs: swept.blobs, bytes: swept.bytes })
+    }
+
+    /// Looks whether everything that the states need is there and whole, and mends what the folder still has.
+    pub(crate) async fn check(&self) -> Result<Checked, WorkspaceError> {
+        let mut tx = self.workspaces.store.read(&self.org).await?;
+        tx.chat(self.chat).await?.ok_or(WorkspaceError::NoChat)?;
+        let roots = tx.manifest_roots(self.chat).await?;
+        drop(tx);
+        let states = roots.len();
+        self.work(move |workspace, nodes| {
+            let needed = care::needed(&roots, nodes);
+            let mut problems: Vec<String> = needed.problems.iter().map(ToString::to_string).collect();
+            let mut mended = Vec::new();
+            for hash in care::check_blobs(&needed.blobs, &**workspace.blobs())? {
+                match workspace.mend(&hash)? {
+                    true => mended.push(hash.to_string()),
+                    false => problems.push(format!("the blob {hash} is missing or damaged")),
+                }
+            }
+            Ok(Checked { states, nodes: needed.nodes.len(), blobs: needed.blobs.len(), problems, mended })
+        })
+        .await
     }
 
     /// Removes the folder with everything in it.

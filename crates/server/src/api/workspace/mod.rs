@@ -4,6 +4,8 @@ pub(crate) mod checkout;
 pub(crate) mod delete_file;
 pub(crate) mod diff;
 pub(crate) mod files;
+pub(crate) mod fsck;
+pub(crate) mod gc;
 pub(crate) mod get_file;
 pub(crate) mod manifest;
 pub(crate) mod manifests;

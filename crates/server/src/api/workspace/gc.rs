@@ -1,0 +1,60 @@
+//! `POST /v1/orgs/{org}/chats/{chat}/workspace/gc`
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::explain;
+use crate::access::caller::MayManage;
+use crate::api::chats::ChatPath;
+use crate::api::error::{ApiError, ErrorBody};
+use crate::api::input::{JsonBody, PathOf};
+use crate::app::App;
+
+/// An hour: what is younger may be on its way into a state.
+const DEFAULT_GRACE: u32 = 3600;
+
+/// How to collect.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Collect {
+    /// What is younger stays; 3600 if absent.
+    #[schema(maximum = 2_147_483_647)]
+    grace_seconds: Option<u32>,
+}
+
+/// What was forgotten.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Collected)]
+pub(crate) struct CollectedView {
+    /// Tree nodes.
+    nodes: usize,
+    /// Blobs.
+    blobs: u64,
+    /// The bytes that these had.
+    bytes: u64,
+}
+
+/// Forget what no state of the chat needs any more
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/chats/{chat}/workspace/gc", tag = "workspace",
+    params(ChatPath),
+    request_body = Collect,
+    responses((status = 200, body = CollectedView), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn gc_workspace(
+    State(app): State<App>,
+    caller: MayManage,
+    PathOf(path): PathOf<ChatPath>,
+    JsonBody(body): JsonBody<Collect>,
+) -> Result<Json<CollectedView>, ApiError> {
+    let chat = path.id()?;
+    let grace = Duration::from_secs(body.grace_seconds.unwrap_or(DEFAULT_GRACE).into());
+    let lease = app.workspaces().lease(&caller.org, chat).await;
+    lease.active().await.map_err(explain(chat))?;
+    let done = lease.collect(grace).await.map_err(explain(chat))?;
+    Ok(Json(CollectedView { nodes: done.nodes, blobs: done.blobs, bytes: done.bytes }))
+}
