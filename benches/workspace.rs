@@ -66,7 +66,8 @@ fn main() {
         let git = best(|| git(shape));
         for (who, times) in [
             ("git", git),
-            ("kitbag", best(|| kitbag(shape))),
+            ("kitbag", best(|| kitbag(shape, false))),
+            ("+ watch", best(|| kitbag(shape, true))),
             ("plain way", best(|| plain(shape))),
             ("cp -r", best(|| copy(shape))),
         ] {
@@ -142,7 +143,7 @@ fn change_one(folder: &Path, shape: &Shape) {
     fs::write(folder.join(name(shape, shape.files / 2)), content(shape, shape.files / 2, 1)).unwrap();
 }
 
-fn kitbag(shape: &Shape) -> Times {
+fn kitbag(shape: &Shape, watching: bool) -> Times {
     let home = home();
     let mut times = Times::default();
     let nodes = NodeMap::default();
@@ -152,6 +153,9 @@ fn kitbag(shape: &Shape) -> Times {
         Workspace::open(&home, blobs, Limits::default()).unwrap()
     };
     let mut workspace = open();
+    if watching {
+        workspace.watch();
+    }
     fill(workspace.path(), shape);
     let mut snapshot = |workspace: &mut Workspace| {
         let tree = workspace.snapshot(&nodes).unwrap().tree;

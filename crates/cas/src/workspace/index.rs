@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Bound;
 use std::path::Path;
 
 use kitbag_model::{ContentHash, WorkPath};
@@ -55,6 +56,25 @@ impl Index {
 
     pub(super) fn set_root(&mut self, root: ContentHash) {
         self.root = Some(root);
+    }
+
+    /// What is known of the files in these parts of the folder (each path with everything below it, or it alone), in order;
+    /// of all files, if no parts are given.
+    pub(super) fn within<'a>(
+        &'a self,
+        regions: Option<&'a BTreeMap<String, bool>>,
+    ) -> Box<dyn Iterator<Item = (&'a WorkPath, &'a Known)> + 'a> {
+        let Some(regions) = regions else { return Box::new(self.files.iter()) };
+        let mut found: BTreeMap<&WorkPath, &Known> = BTreeMap::new();
+        for (path, with_below) in regions {
+            found.extend(self.files.get_key_value(path.as_str()));
+            if *with_below {
+                let below = format!("{path}/");
+                let from = self.files.range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded));
+                found.extend(from.take_while(|(known, _)| known.as_str().starts_with(&below)));
+            }
+        }
+        Box::new(found.into_iter())
     }
 
     /// The folder may be anything now. What is known of single files is still good: their times speak for them.

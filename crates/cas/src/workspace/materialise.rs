@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::folder::Stat;
 use super::index::{Known, now};
-use super::walk::{Walk, walk};
+use super::walk::Walk;
 use super::{TRANSITION, Workspace, parallel};
 use crate::error::CasError;
 use crate::tree::{self, Entry, Kind, Nodes};
@@ -37,7 +37,15 @@ impl Workspace {
     /// Makes the folder be `target`, whatever it is now. What it was is lost unless a snapshot has it. The folder counts as
     /// torn until [`Workspace::settle`]: whoever keeps the books says first that this is its state now.
     pub fn materialise(&mut self, target: &ContentHash, nodes: &impl Nodes) -> Result<Materialised, CasError> {
-        let walk = walk(&self.folder, "")?;
+        let done = self.bring_about(target, nodes);
+        if done.is_err() {
+            self.forget();
+        }
+        done
+    }
+
+    fn bring_about(&mut self, target: &ContentHash, nodes: &impl Nodes) -> Result<Materialised, CasError> {
+        let walk = self.look()?;
         let work = self.plan(target, &walk, nodes)?;
         if work.remove.is_empty() && work.write.is_empty() && walk.odd.is_empty() && self.index.root() == Some(*target)
         {
@@ -72,7 +80,8 @@ impl Workspace {
                     wanted.insert(change.path, change.after);
                 }
                 let strange = walk.found.iter().filter(|(path, stat)| !self.is_known(path, stat)).map(|(path, _)| path);
-                let missing = self.index.files.keys().filter(|path| !on_disk.contains_key(path));
+                let looked_at = self.index.within(walk.regions.as_ref()).map(|(path, _)| path);
+                let missing = looked_at.filter(|path| !on_disk.contains_key(path));
                 for path in strange.chain(missing) {
                     if !wanted.contains_key(path) {
                         wanted.insert(path.clone(), tree::find(target, path.as_str(), nodes)?);
@@ -86,8 +95,10 @@ impl Workspace {
         }
         let mut work = Work::default();
         for (path, want) in wanted {
-            let stat = on_disk.get(&path).copied();
-            if let (Some(entry), Some(stat)) = (want, stat)
+            // What was not looked at has not changed: it is what is known of it.
+            let unlooked = || self.index.files.get(&path).map(|known| known.stat).filter(|_| !walk.covers(&path));
+            let stat = on_disk.get(&path).map(|stat| **stat).or_else(unlooked);
+            if let (Some(entry), Some(stat)) = (want, stat.as_ref())
                 && self.has(&path, stat, &entry)?
             {
                 continue;

@@ -11,6 +11,7 @@ mod materialise;
 mod parallel;
 mod snapshot;
 mod walk;
+mod watch;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ use crate::blobs::Blobs;
 use crate::error::CasError;
 use folder::Folder;
 use index::Index;
+use walk::Walk;
+use watch::Watch;
 
 pub use materialise::Materialised;
 pub use snapshot::Snapshot;
@@ -49,6 +52,9 @@ pub struct Workspace {
     blobs: Arc<dyn Blobs>,
     index: Index,
     limits: Limits,
+    /// None until it is wanted, or while it is not to be trusted.
+    watch: Option<Watch>,
+    is_watching: bool,
     /// Held while it is open, so that no other process works with the folder meanwhile.
     _lock: File,
 }
@@ -65,7 +71,41 @@ impl Workspace {
         if fs::exists(home.join(TRANSITION)).map_err(CasError::at(home))? {
             index.forget_state();
         }
-        Ok(Self { home: home.to_owned(), folder: Folder::open(&path)?, blobs, index, limits, _lock: lock })
+        Ok(Self {
+            home: home.to_owned(),
+            folder: Folder::open(&path)?,
+            blobs,
+            index,
+            limits,
+            watch: None,
+            is_watching: false,
+            _lock: lock,
+        })
+    }
+
+    /// Forgets which state the folder was last at: nobody kept it, or it was never reached. The next look is at everything,
+    /// and the next tree is made whole.
+    pub fn forget(&mut self) {
+        self.index.forget_state();
+        self.watch = None;
+    }
+
+    /// From now on, hears from the kernel what changes instead of looking for it, where the machine gives that.
+    pub fn watch(&mut self) {
+        self.is_watching = true;
+    }
+
+    /// Looks at what may have changed: what the watch names, or everything.
+    fn look(&mut self) -> Result<Walk, CasError> {
+        let changed = self.watch.as_mut().and_then(|watch| watch.changed(&self.folder));
+        if let (Some(changed), Some(_)) = (changed, self.index.root())
+            && let Some(walk) = walk::look_at(&self.folder, &changed)?
+        {
+            return Ok(walk);
+        }
+        // Armed first, so that nothing that changes during the walk is missed.
+        self.watch = if self.is_watching { Watch::arm(&self.folder) } else { None };
+        walk::walk(&self.folder, "")
     }
 
     /// The folder itself.

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::folder::Stat;
 use super::index::{Known, now};
-use super::walk::{Warning, walk};
+use super::walk::Warning;
 use super::{Workspace, parallel};
 use crate::blobs::{BlobWriter, SMALL};
 use crate::error::CasError;
@@ -29,11 +29,19 @@ pub struct Snapshot {
 impl Workspace {
     /// Takes the state that the folder is in. Only files whose times say that they may have changed are read.
     pub fn snapshot(&mut self, nodes: &impl Nodes) -> Result<Snapshot, CasError> {
-        let walk = walk(&self.folder, "")?;
-        self.check_limits(&walk.found)?;
+        let taken = self.take(nodes);
+        if taken.is_err() {
+            // What was heard and half of what was found are used up.
+            self.forget();
+        }
+        taken
+    }
+
+    fn take(&mut self, nodes: &impl Nodes) -> Result<Snapshot, CasError> {
+        let walk = self.look()?;
         let mut edits: BTreeMap<WorkPath, Option<Entry>> = BTreeMap::new();
         let mut unknown = Vec::new();
-        let mut known = self.index.files.iter().peekable();
+        let mut known = self.index.within(walk.regions.as_ref()).peekable();
         for (path, stat) in &walk.found {
             while let Some((gone, _)) = known.next_if(|(known, _)| *known < path) {
                 edits.insert(gone.clone(), None);
@@ -44,6 +52,7 @@ impl Workspace {
             }
         }
         edits.extend(known.map(|(gone, _)| (gone.clone(), None)));
+        self.check_limits(&edits, &unknown)?;
         for path in edits.keys() {
             self.index.files.remove(path);
         }
@@ -70,8 +79,17 @@ impl Workspace {
         }
     }
 
-    fn check_limits(&self, found: &[(WorkPath, Stat)]) -> Result<(), CasError> {
-        let (entries, bytes) = (found.len() as u64, found.iter().map(|(_, stat)| stat.size).sum());
+    /// What there will be, before anything is read.
+    fn check_limits(
+        &self,
+        edits: &BTreeMap<WorkPath, Option<Entry>>,
+        unknown: &[(WorkPath, Stat)],
+    ) -> Result<(), CasError> {
+        let replaced =
+            |path: &WorkPath| edits.contains_key(path) || unknown.binary_search_by(|(new, _)| new.cmp(path)).is_ok();
+        let kept = self.index.files.iter().filter(|(path, _)| !replaced(path));
+        let sizes = kept.map(|(_, known)| known.entry.size).chain(unknown.iter().map(|(_, stat)| stat.size));
+        let (entries, bytes) = sizes.fold((0, 0), |(entries, bytes), size| (entries + 1, bytes + size));
         for (what, has, most) in [("files", entries, self.limits.entries), ("bytes", bytes, self.limits.bytes)] {
             if has > most {
                 return Err(CasError::Limit { what, has, most });

@@ -79,6 +79,14 @@ fn open(home: &Path) -> Workspace {
     Workspace::open(home, Arc::new(LocalBlobs::open(home).unwrap()), Limits::default()).unwrap()
 }
 
+impl Chat {
+    fn watching() -> Self {
+        let mut chat = Self::new();
+        chat.workspace.watch();
+        chat
+    }
+}
+
 /// What is on disk, by looking at the disk.
 fn on_disk(folder: &Path) -> Model {
     fn look(folder: &Path, top: &Path, model: &mut Model) {
@@ -198,8 +206,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn any_sequence_of_steps_equals_the_model(steps in proptest::collection::vec(step(), 1..40)) {
-        let mut chat = Chat::new();
+    fn any_sequence_of_steps_equals_the_model(steps in proptest::collection::vec(step(), 1..40), watching in any::<bool>()) {
+        let mut chat = if watching { Chat::watching() } else { Chat::new() };
         let mut states = Vec::new();
         for step in &steps {
             do_step(&mut chat, step, &mut states);
@@ -412,4 +420,53 @@ fn care_finds_and_mends() {
     let half = NodeMap::default();
     let needed = crate::care::needed(&[old], &half);
     assert_eq!(needed.problems, [NodeError::Missing { hash: old }]);
+}
+
+/// With a watch, only what was touched is looked at: a file that was changed behind its back is not seen, which proves that
+/// nobody looked.
+#[test]
+fn a_watch_spares_the_walk() {
+    let mut chat = Chat::watching();
+    for number in 0..30 {
+        chat.write(&format!("folder/f{number}"), "x");
+    }
+    let first = chat.snapshot();
+    chat.write("folder/f3", "changed");
+    chat.write("new/deep/file", "new");
+    fs::remove_file(chat.path("folder/f4")).unwrap();
+    let changed = chat.workspace.look().unwrap().regions.expect("the watch is trusted");
+    assert_eq!(changed.keys().map(String::as_str).collect::<Vec<_>>(), ["folder", "folder/f3", "folder/f4", "new"]);
+    // What was heard is heard once; without a snapshot that used it, the next look must be a walk.
+    chat.workspace.watch = None;
+    let second = chat.snapshot();
+    assert_eq!(chat.stored(&second), on_disk(chat.workspace.path()));
+    chat.materialise(&first);
+    assert_eq!(chat.snapshot(), first);
+    chat.materialise(&second);
+    assert_eq!(chat.stored(&second), on_disk(chat.workspace.path()));
+}
+
+/// A state that nobody kept must not be built on.
+#[test]
+fn a_forgotten_state_is_made_whole_again() {
+    for mut chat in [Chat::new(), Chat::watching()] {
+        for number in 0..100 {
+            chat.write(&format!("f{number}"), &format!("{number}"));
+        }
+        let kept = chat.snapshot();
+        chat.write("f1", "changed");
+        let lost = chat.workspace.snapshot(&chat.nodes).unwrap().tree;
+        chat.workspace.forget();
+        chat.write("f2", "changed too");
+        let root = chat.snapshot();
+        assert!(root != kept && root != lost.root);
+        assert_eq!(chat.stored(&root), on_disk(chat.workspace.path()));
+        // An error on the way forgets by itself: the limit here comes after the events were heard.
+        chat.write("f3", "changed as well");
+        chat.workspace.limits.entries = 5;
+        chat.workspace.snapshot(&chat.nodes).unwrap_err();
+        chat.workspace.limits.entries = 1000;
+        let root = chat.snapshot();
+        assert_eq!(chat.stored(&root), on_disk(chat.workspace.path()));
+    }
 }

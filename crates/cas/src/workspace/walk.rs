@@ -1,5 +1,6 @@
 //! Looks at every file's times and size, opening none.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -24,9 +25,11 @@ pub struct Warning {
     pub reason: &'static str,
 }
 
-/// What is in the folder.
+/// What is in the folder, or in those parts of it that may have changed.
 #[derive(Default)]
 pub(super) struct Walk {
+    /// Which paths were looked at, if not all: each with everything below it (true), or it alone.
+    pub(super) regions: Option<BTreeMap<String, bool>>,
     /// Files, links and empty folders.
     pub(super) found: Vec<(WorkPath, Stat)>,
     /// What a state cannot hold: the folder it is in, its name, and why.
@@ -34,6 +37,18 @@ pub(super) struct Walk {
 }
 
 impl Walk {
+    /// Whether a path was looked at.
+    pub(super) fn covers(&self, path: &WorkPath) -> bool {
+        let Some(regions) = &self.regions else { return true };
+        let mut above = path.parent();
+        let mut covered = regions.contains_key(path.as_str());
+        while let (false, Some(folder)) = (covered, above) {
+            covered = regions.get(folder).is_some_and(|with_below| *with_below);
+            above = folder.rsplit_once('/').map(|(above, _)| above);
+        }
+        covered
+    }
+
     pub(super) fn warnings(&self) -> Vec<Warning> {
         let escaped = |parent: &str, name: &OsString| {
             let name = name.as_bytes().escape_ascii().to_string();
@@ -41,6 +56,72 @@ impl Walk {
         };
         self.odd.iter().map(|(parent, name, reason)| Warning { path: escaped(parent, name), reason }).collect()
     }
+}
+
+/// Looks only at paths that may have changed. None if one of them is something that a state cannot hold: then everything is
+/// looked at, so that all of it is named.
+pub(super) fn look_at(folder: &Folder, changed: &BTreeSet<String>) -> Result<Option<Walk>, CasError> {
+    let mut whole = Walk::default();
+    let mut regions: BTreeMap<String, bool> = BTreeMap::new();
+    let mut covered: Option<String> = None;
+    for path in changed {
+        // Below a path that is looked at with everything in it.
+        if covered
+            .as_ref()
+            .is_some_and(|above| path.strip_prefix(above.as_str()).is_some_and(|rest| rest.starts_with('/')))
+        {
+            continue;
+        }
+        let Ok(checked) = path.parse::<WorkPath>() else { return Ok(None) };
+        if let Some(parent) = checked.parent() {
+            regions.entry(parent.to_owned()).or_insert(false);
+        }
+        regions.insert(path.clone(), true);
+        covered = Some(path.clone());
+        match folder.stat(&checked) {
+            Ok(stat) => match stat.kind() {
+                Some(Kind::Folder) => {
+                    let mut below = walk(folder, path)?;
+                    whole.found.append(&mut below.found);
+                    whole.odd.append(&mut below.odd);
+                }
+                Some(_) => whole.found.push((checked, stat)),
+                None => return Ok(None),
+            },
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(error) => return Err(folder.failed(path)(error)),
+        }
+    }
+    if !whole.odd.is_empty() {
+        return Ok(None);
+    }
+    // The folder above may have become empty, or have stopped being so.
+    for (path, _) in regions.iter().filter(|(_, below)| !**below) {
+        if let Some(stat) = empty_folder(folder, path)? {
+            whole.found.extend(path.parse().ok().map(|path| (path, stat)));
+        }
+    }
+    whole.found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    whole.found.dedup_by(|(a, _), (b, _)| a == b);
+    whole.regions = Some(regions);
+    Ok(Some(whole))
+}
+
+/// What a folder's times are, if it is one and has nothing in it.
+fn empty_folder(folder: &Folder, path: &str) -> Result<Option<Stat>, CasError> {
+    let failed = folder.failed(path);
+    let opened = match folder.folder(path) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    for entry in Dir::read_from(&opened).map_err(&failed)? {
+        let entry = entry.map_err(&failed)?;
+        if entry.file_name().to_bytes() != b"." && entry.file_name().to_bytes() != b".." {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Stat::from(&rustix::fs::fstat(&opened).map_err(&failed)?)))
 }
 
 enum Task {
@@ -52,7 +133,7 @@ enum Task {
 pub(super) fn walk(folder: &Folder, start: &str) -> Result<Walk, CasError> {
     let tasks = vec![Task::Folder(start.to_owned())];
     let walks = parallel::run(tasks, Walk::default, |task, walk: &mut Walk, more| match task {
-        Task::Folder(path) => list(folder, path, start, walk, more),
+        Task::Folder(path) => list(folder, path, walk, more),
         Task::Files(path, names) => look(folder, &path, &names, walk, more),
     })?;
     let mut whole = Walk::default();
@@ -64,12 +145,12 @@ pub(super) fn walk(folder: &Folder, start: &str) -> Result<Walk, CasError> {
     Ok(whole)
 }
 
-fn list(folder: &Folder, path: String, start: &str, walk: &mut Walk, more: &mut Vec<Task>) -> Result<(), CasError> {
+fn list(folder: &Folder, path: String, walk: &mut Walk, more: &mut Vec<Task>) -> Result<(), CasError> {
     let failed = folder.failed(&path);
     let opened = match folder.folder(&path) {
         Ok(opened) => opened,
         // It went away, or something else took its place, since its parent was listed.
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if path != start => return Ok(()),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !path.is_empty() => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
     let mut names: Vec<Vec<u8>> = Vec::new();

@@ -104,7 +104,16 @@ impl Lease {
         }
         let new =
             NewManifest { parent: active.map(|manifest| manifest.id), root: snapshot.tree.root, source, source_ref };
-        self.commit(&snapshot.tree, &new).await.map(Some)
+        let kept = self.commit(&snapshot.tree, &new).await;
+        if kept.is_err() {
+            // The nodes that later trees would be made from are not in the database.
+            let forgotten = self.change(|workspace| {
+                workspace.forget();
+                Ok(())
+            });
+            forgotten.await?;
+        }
+        kept.map(Some)
     }
 
     async fn commit(&self, tree: &Tree, new: &NewManifest) -> Result<Manifest, WorkspaceError> {

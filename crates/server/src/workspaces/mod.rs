@@ -88,7 +88,9 @@ impl Workspaces {
     fn open_workspace(&self, org: &OrgId, chat: ChatId) -> Result<Workspace, WorkspaceError> {
         let home = self.home(org, chat);
         let blobs = Arc::new(LocalBlobs::open(&home)?);
-        Ok(Workspace::open(&home, blobs, Limits::default())?)
+        let mut workspace = Workspace::open(&home, blobs, Limits::default())?;
+        workspace.watch();
+        Ok(workspace)
     }
 }
 
