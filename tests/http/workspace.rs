@@ -179,6 +179,20 @@ on_both! {
         assert_eq!(std::fs::read_dir(&disk).unwrap().count(), 0);
     }
 
+    async fn clients_that_hang_up_leave_the_workspace_whole(database: TestDatabase) {
+        let server = serve(&database);
+        let folder = Folder::new(&server).await;
+        for number in 0..60_u64 {
+            let path = folder.at(&format!("workspace/files/f{}", number % 7));
+            let patience = std::time::Duration::from_micros(300 * (number % 20));
+            let request = server.request(Method::PUT, &path).body(number.to_string()).timeout(patience);
+            let _ = request.send().await;
+        }
+        folder.put("last", "last").await.expect(201);
+        let found = Answer::of(server.request(Method::POST, &folder.at("workspace/fsck"))).await.expect(200);
+        assert_eq!(found["ok"], true, "{found}");
+    }
+
     async fn many_writers_on_one_chat_lose_nothing(database: TestDatabase) {
         let server = serve(&database);
         let folder = Folder::new(&server).await;

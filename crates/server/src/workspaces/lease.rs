@@ -9,6 +9,7 @@ use kitbag_cas::{CasError, Change, Entry, care};
 use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
+use tracing::Instrument;
 
 use super::nodes::StoredNodes;
 use super::{Slot, WorkspaceError, Workspaces};
@@ -29,13 +30,26 @@ pub(crate) struct Checked {
     pub(crate) mended: Vec<String>,
 }
 
-/// Held while a workspace is used. The next one waits.
-pub(crate) struct Lease {
+/// Held while a workspace is used. The next one waits until the last clone is gone.
+///
+/// Whatever has begun is done to its end, even if the caller goes away in the middle: between taking a state and keeping it,
+/// the folder is known to be at a state that nobody has.
+#[derive(Clone)]
+pub(crate) struct Lease(Arc<Held>);
+
+struct Held {
     workspaces: Workspaces,
     org: OrgId,
     chat: ChatId,
     slot: Arc<Slot>,
     _turn: OwnedMutexGuard<()>,
+}
+
+/// Does `work` to its end even if nobody waits for it any more.
+async fn uncancelled<T: Send + 'static>(
+    work: impl Future<Output = Result<T, WorkspaceError>> + Send + 'static,
+) -> Result<T, WorkspaceError> {
+    tokio::spawn(work.in_current_span()).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 impl Lease {
@@ -46,27 +60,32 @@ impl Lease {
         slot: Arc<Slot>,
         turn: OwnedMutexGuard<()>,
     ) -> Self {
-        Self { workspaces, org, chat, slot, _turn: turn }
+        Self(Arc::new(Held { workspaces, org, chat, slot, _turn: turn }))
     }
 
     /// The chat's active state; none before the first.
     pub(crate) async fn active(&self) -> Result<Option<Manifest>, WorkspaceError> {
-        let mut tx = self.workspaces.store.read(&self.org).await?;
-        let chat = tx.chat(self.chat).await?.ok_or(WorkspaceError::NoChat)?;
+        let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
+        let chat = tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         match chat.active_manifest_id {
-            Some(id) => Ok(tx.manifest(self.chat, id).await?),
+            Some(id) => Ok(tx.manifest(self.0.chat, id).await?),
             None => Ok(None),
         }
     }
 
     /// One state of the chat.
     pub(crate) async fn manifest(&self, id: ManifestId) -> Result<Manifest, WorkspaceError> {
-        let found = self.workspaces.store.read(&self.org).await?.manifest(self.chat, id).await?;
+        let found = self.0.workspaces.store.read(&self.0.org).await?.manifest(self.0.chat, id).await?;
         found.ok_or(WorkspaceError::NoManifest)
     }
 
     /// Makes sure that the folder is the active state, with what was changed in it since. The active state.
     pub(crate) async fn restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
+        let lease = self.clone();
+        uncancelled(async move { lease.do_restore().await }).await
+    }
+
+    async fn do_restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
         let active = self.active().await?;
         let root = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
         let is_torn = self.work(move |workspace, nodes| {
@@ -96,6 +115,11 @@ impl Lease {
         source: Source,
         source_ref: Option<String>,
     ) -> Result<Option<Manifest>, WorkspaceError> {
+        let lease = self.clone();
+        uncancelled(async move { lease.do_keep(source, source_ref).await }).await
+    }
+
+    async fn do_keep(&self, source: Source, source_ref: Option<String>) -> Result<Option<Manifest>, WorkspaceError> {
         let active = self.active().await?;
         let snapshot = self.work(|workspace, nodes| Ok(workspace.snapshot(nodes)?)).await?;
         let before = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
@@ -117,16 +141,21 @@ impl Lease {
     }
 
     async fn commit(&self, tree: &Tree, new: &NewManifest) -> Result<Manifest, WorkspaceError> {
-        let mut tx = self.workspaces.store.write(&self.org).await?;
-        tx.add_nodes(self.chat, &tree.new_nodes).await?;
-        let manifest = tx.keep_manifest(self.chat, new).await?;
+        let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+        tx.add_nodes(self.0.chat, &tree.new_nodes).await?;
+        let manifest = tx.keep_manifest(self.0.chat, new).await?;
         tx.commit().await?;
-        self.slot.nodes.add(&tree.new_nodes).map_err(CasError::from)?;
+        self.0.slot.nodes.add(&tree.new_nodes).map_err(CasError::from)?;
         Ok(manifest)
     }
 
     /// Brings an earlier state back, as a new one that follows the active one. What was changed is kept first.
     pub(crate) async fn checkout(&self, target: &Manifest) -> Result<Manifest, WorkspaceError> {
+        let (lease, target) = (self.clone(), target.clone());
+        uncancelled(async move { lease.do_checkout(&target).await }).await
+    }
+
+    async fn do_checkout(&self, target: &Manifest) -> Result<Manifest, WorkspaceError> {
         self.restore().await?;
         let active = self.keep(Source::Branch, None).await?;
         let root = target.root;
@@ -141,17 +170,22 @@ impl Lease {
     /// Makes a message the one that the chat stands at, and the folder its state. What was changed is kept first, with the
     /// message that the chat stood at.
     pub(crate) async fn switch(&self, message: MessageId) -> Result<(), WorkspaceError> {
+        let lease = self.clone();
+        uncancelled(async move { lease.do_switch(message).await }).await
+    }
+
+    async fn do_switch(&self, message: MessageId) -> Result<(), WorkspaceError> {
         self.restore().await?;
         self.keep(Source::Branch, None).await?;
-        let mut tx = self.workspaces.store.read(&self.org).await?;
-        let root = match tx.manifest_of_message(self.chat, message).await? {
-            Some(id) => tx.manifest(self.chat, id).await?.ok_or(WorkspaceError::NoManifest)?.root,
+        let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
+        let root = match tx.manifest_of_message(self.0.chat, message).await? {
+            Some(id) => tx.manifest(self.0.chat, id).await?.ok_or(WorkspaceError::NoManifest)?.root,
             None => tree::empty().root,
         };
         drop(tx);
         self.go_to(root).await?;
-        let mut tx = self.workspaces.store.write(&self.org).await?;
-        tx.set_active_leaf(self.chat, message).await?;
+        let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+        tx.set_active_leaf(self.0.chat, message).await?;
         tx.commit().await?;
         self.settle().await
     }
@@ -188,10 +222,15 @@ impl Lease {
 
     /// Forgets what no state needs any more and is older than `grace`. Nobody else writes meanwhile: that is the lease.
     pub(crate) async fn collect(&self, grace: Duration) -> Result<Collected, WorkspaceError> {
-        let mut tx = self.workspaces.store.write(&self.org).await?;
-        tx.chat(self.chat).await?.ok_or(WorkspaceError::NoChat)?;
-        let roots = tx.manifest_roots(self.chat).await?;
-        let kept = tx.nodes(self.chat).await?;
+        let lease = self.clone();
+        uncancelled(async move { lease.do_collect(grace).await }).await
+    }
+
+    async fn do_collect(&self, grace: Duration) -> Result<Collected, WorkspaceError> {
+        let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+        tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
+        let roots = tx.manifest_roots(self.0.chat).await?;
+        let kept = tx.nodes(self.0.chat).await?;
         let needed = self.work(move |_, nodes| Ok(care::needed(&roots, nodes))).await?;
         if let Some(problem) = needed.problems.into_iter().next() {
             // What is below a missing node is not known, so nothing can be said to be unneeded.
@@ -199,7 +238,7 @@ impl Lease {
         }
         let dead: Vec<ContentHash> =
             kept.iter().map(|(hash, _)| *hash).filter(|hash| !needed.nodes.contains(hash)).collect();
-        tx.sweep_nodes(self.chat, &dead).await?;
+        tx.sweep_nodes(self.0.chat, &dead).await?;
         tx.commit().await?;
         let blobs = needed.blobs;
         let swept = self.change(move |workspace| workspace.blobs().sweep(&|hash| blobs.contains(hash), grace)).await?;
@@ -208,9 +247,9 @@ impl Lease {
 
     /// Looks whether everything that the states need is there and whole, and mends what the folder still has.
     pub(crate) async fn check(&self) -> Result<Checked, WorkspaceError> {
-        let mut tx = self.workspaces.store.read(&self.org).await?;
-        tx.chat(self.chat).await?.ok_or(WorkspaceError::NoChat)?;
-        let roots = tx.manifest_roots(self.chat).await?;
+        let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
+        tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
+        let roots = tx.manifest_roots(self.0.chat).await?;
         drop(tx);
         let states = roots.len();
         self.work(move |workspace, nodes| {
@@ -228,11 +267,27 @@ impl Lease {
         .await
     }
 
-    /// Removes the folder with everything in it.
-    pub(crate) async fn remove(&self) -> Result<(), WorkspaceError> {
-        let (home, slot) = (self.workspaces.home(&self.org, self.chat), Arc::clone(&self.slot));
+    /// Deletes the chat, and then its folder: the rows are gone, and with them every name of what is in it. Whether there
+    /// was one.
+    pub(crate) async fn delete_chat(&self) -> Result<bool, WorkspaceError> {
+        let lease = self.clone();
+        uncancelled(async move {
+            let mut tx = lease.0.workspaces.store.write(&lease.0.org).await?;
+            if !tx.delete_chat(lease.0.chat).await? {
+                return Ok(false);
+            }
+            tx.commit().await?;
+            lease.remove().await.map(|()| true)
+        })
+        .await
+    }
+
+    async fn remove(&self) -> Result<(), WorkspaceError> {
+        let lease = self.clone();
         let done = tokio::task::spawn_blocking(move || {
+            let Held { workspaces, org, chat, slot, .. } = &*lease.0;
             *slot.workspace.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            let home = workspaces.home(org, *chat);
             match std::fs::remove_dir_all(&home) {
                 Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
                     Err(CasError::Io { path: home, source })
@@ -248,17 +303,17 @@ impl Lease {
         &self,
         work: impl FnOnce(&mut Workspace, &StoredNodes<'_>) -> Result<T, WorkspaceError> + Send + 'static,
     ) -> Result<T, WorkspaceError> {
-        let (workspaces, org, chat, slot) =
-            (self.workspaces.clone(), self.org.clone(), self.chat, Arc::clone(&self.slot));
+        let lease = self.clone();
         let runtime = Handle::current();
         let done = tokio::task::spawn_blocking(move || {
+            let Held { workspaces, org, chat, slot, .. } = &*lease.0;
             let mut open = slot.workspace.lock().unwrap_or_else(PoisonError::into_inner);
             let workspace = match &mut *open {
                 Some(workspace) => workspace,
-                closed => closed.insert(workspaces.open_workspace(&org, chat)?),
+                closed => closed.insert(workspaces.open_workspace(org, *chat)?),
             };
             slot.nodes.add(&tree::empty().new_nodes).map_err(CasError::from)?;
-            let nodes = StoredNodes { store: &workspaces.store, org: &org, chat, known: &slot.nodes, runtime };
+            let nodes = StoredNodes { store: &workspaces.store, org, chat: *chat, known: &slot.nodes, runtime };
             work(workspace, &nodes)
         });
         done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))

@@ -23,13 +23,8 @@ pub(crate) async fn delete_chat(
     PathOf(path): PathOf<ChatPath>,
 ) -> Result<StatusCode, ApiError> {
     let chat = path.id()?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
-    let mut tx = app.store().write(&caller.org).await?;
-    if !tx.delete_chat(chat).await? {
+    if !app.workspaces().lease(&caller.org, chat).await.delete_chat().await? {
         return Err(path.not_found());
     }
-    tx.commit().await?;
-    // The rows are gone, and with them every name of what is in the folder.
-    lease.remove().await?;
     Ok(StatusCode::NO_CONTENT)
 }
