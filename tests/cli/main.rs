@@ -69,6 +69,13 @@ fn use_workspace(program: &Program, data: &std::path::Path) {
     assert_eq!(run(&["cat", "notes/a b.txt", "--manifest", &second]).stdout, "one\n2\n");
     assert_eq!(json(&["log"])["items"].as_array().unwrap().len(), 3);
     assert!(run(&["log", "--limit", "1"]).stdout.contains("edit"));
+    assert_eq!(run(&["mv", "notes/a b.txt", "c/d"]).code, Some(0));
+    assert_failed(&run(&["mv", "notes/a b.txt", "x"]), 1, "notes/a b.txt");
+    assert_eq!(run(&["restore", "notes/a b.txt", "--manifest", &second]).code, Some(0));
+    assert_eq!(
+        (run(&["cat", "notes/a b.txt"]).stdout.as_str(), run(&["cat", "c/d"]).stdout.as_str()),
+        ("one\n2\n", "one\ntwo\n")
+    );
     assert!(run(&["fsck"]).stdout.ends_with("Everything is whole.\n"));
     assert_eq!(json(&["gc", "--grace", "0"]), json!({ "nodes": 0, "blobs": 0, "bytes": 0 }));
     assert_eq!(run(&["rm", "notes/a b.txt"]).code, Some(0));

@@ -190,6 +190,21 @@ pub(crate) enum WorkspaceCommand {
         /// The file to take the content from; - for standard input
         file: PathBuf,
     },
+    /// Rename a file or a folder
+    Mv {
+        /// What it is called
+        from: String,
+        /// What to call it
+        to: String,
+    },
+    /// Bring one file back as it was in an earlier state
+    Restore {
+        /// The file
+        path: String,
+        /// The state that has it
+        #[arg(long)]
+        manifest: String,
+    },
     /// Delete a file; earlier states still have it
     Rm {
         /// The file

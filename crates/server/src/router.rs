@@ -52,6 +52,8 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(workspace::snapshot::snapshot_workspace))
         .routes(routes!(workspace::diff::diff_workspace))
         .routes(routes!(workspace::checkout::checkout_workspace))
+        .routes(routes!(workspace::rename::rename_workspace_file))
+        .routes(routes!(workspace::restore::restore_workspace_file))
         .routes(routes!(workspace::gc::gc_workspace))
         .routes(routes!(workspace::fsck::fsck_workspace))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))

@@ -38,6 +38,25 @@ impl Workspace {
         rustix::fs::renameat(rustix::fs::CWD, temporary, self.folder.folder(parent)?, path.name())
     }
 
+    /// Gives a file, link or folder another name, unless something has that name already. Whether it was there.
+    pub fn rename(&self, from: &WorkPath, to: &WorkPath) -> Result<bool, CasError> {
+        if let Some(parent) = to.parent() {
+            self.folder.create_folder(parent).map_err(self.folder.failed(parent))?;
+        }
+        let done = (|| {
+            let (old, new) = (
+                self.folder.folder(from.parent().unwrap_or_default())?,
+                self.folder.folder(to.parent().unwrap_or_default())?,
+            );
+            rustix::fs::renameat_with(old, from.name(), new, to.name(), rustix::fs::RenameFlags::NOREPLACE)
+        })();
+        match done {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(self.folder.failed(to.as_str())(error)),
+        }
+    }
+
     /// Stores a blob again from a file of the folder that still has its content. Whether there was one.
     pub fn mend(&self, hash: &ContentHash) -> Result<bool, CasError> {
         let same = self.index.files.iter().filter(|(_, known)| known.entry.hash == *hash).map(|(path, _)| path);

@@ -48,6 +48,15 @@ async fn dispatch(
             let written = client.put_bytes(&format!("{base}/files/{}", file(&path)?), read(&source)?).await?;
             output.result(&written, |written| text(written, "sha256").to_owned())
         }
+        WorkspaceCommand::Mv { from, to } => {
+            let state = client.post(&format!("{base}/rename"), &json!({ "from": from, "to": to })).await?;
+            output.result(&state, |state| text(state, "id").to_owned())
+        }
+        WorkspaceCommand::Restore { path, manifest } => {
+            let body = json!({ "path": path, "manifestId": manifest });
+            let state = client.post(&format!("{base}/restore"), &body).await?;
+            output.result(&state, |state| text(state, "id").to_owned())
+        }
         WorkspaceCommand::Rm { path } => {
             client.delete(&format!("{base}/files/{}", file(&path)?)).await?;
             output.result(&json!({ "deleted": path }), |_| format!("deleted {path}"))

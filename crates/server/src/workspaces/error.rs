@@ -2,6 +2,7 @@
 
 use kitbag_cas::CasError;
 use kitbag_store::{KeepError, StoreError};
+use rustix::io::Errno;
 
 use crate::api::error::{ApiError, Code};
 
@@ -46,10 +47,19 @@ impl From<WorkspaceError> for ApiError {
                 Self::new(Code::BlobCorrupt, error.to_string())
             }
             WorkspaceError::Cas(error @ CasError::Limit { .. }) => Self::new(Code::QuotaExceeded, error.to_string()),
+            WorkspaceError::Cas(CasError::Io { source, .. })
+                if source.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>
+            {
+                Self::new(Code::Conflict, "a link is in the way, and links are not followed")
+            }
             WorkspaceError::Cas(CasError::Io { path, source }) => match source.kind() {
                 std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                     Self::new(Code::Unavailable, "the disk is full: nothing was kept")
                 }
+                std::io::ErrorKind::AlreadyExists => {
+                    Self::new(Code::Conflict, "something of that name is there already")
+                }
+                std::io::ErrorKind::InvalidInput => Self::new(Code::Conflict, "a folder cannot be moved into itself"),
                 std::io::ErrorKind::IsADirectory | std::io::ErrorKind::NotADirectory => {
                     Self::new(Code::Conflict, "a file is where a folder is needed, or a folder where a file is")
                 }

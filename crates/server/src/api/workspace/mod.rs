@@ -10,6 +10,8 @@ pub(crate) mod get_file;
 pub(crate) mod manifest;
 pub(crate) mod manifests;
 pub(crate) mod put_file;
+pub(crate) mod rename;
+pub(crate) mod restore;
 pub(crate) mod snapshot;
 mod view;
 
