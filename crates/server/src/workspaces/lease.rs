@@ -149,6 +149,12 @@ impl Lease {
         Ok(manifest)
     }
 
+    /// Makes sure that the folder is the active state, and keeps what was changed in it by other means. The active state.
+    pub(crate) async fn current(&self) -> Result<Option<Manifest>, WorkspaceError> {
+        self.restore().await?;
+        self.keep(Source::Edit, None).await
+    }
+
     /// Brings an earlier state back, as a new one that follows the active one. What was changed is kept first.
     pub(crate) async fn checkout(&self, target: &Manifest) -> Result<Manifest, WorkspaceError> {
         let (lease, target) = (self.clone(), target.clone());

@@ -2,10 +2,9 @@
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use kitbag_cas::tree;
 use kitbag_model::Source;
 
-use super::{FilePath, check_preconditions, explain};
+use super::{FilePath, current_entry, explain};
 use crate::access::caller::MayUse;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::PathOf;
@@ -25,11 +24,7 @@ pub(crate) async fn delete_workspace_file(
 ) -> Result<StatusCode, ApiError> {
     let (chat, path) = (at.chat()?, at.path()?);
     let lease = app.workspaces().lease(&caller.org, chat).await;
-    lease.restore().await.map_err(explain(chat))?;
-    let before = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
-    let root = before.map_or_else(|| tree::empty().root, |manifest| manifest.root);
-    let current = lease.find(root, path.clone()).await.map_err(explain(chat))?;
-    check_preconditions(&headers, current.as_ref())?;
+    current_entry(&lease, chat, &path, &headers).await?;
     let gone = lease.change(move |workspace| workspace.remove_file(&path)).await.map_err(explain(chat))?;
     if !gone {
         return Err(at.not_found());

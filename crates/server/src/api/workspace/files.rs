@@ -9,7 +9,7 @@ use kitbag_model::{Manifest, Source, WorkPath};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{EntryView, explain, manifest_id};
+use super::{EntryView, explain, wanted_state};
 use crate::access::caller::MayUse;
 use crate::api::chats::ChatPath;
 use crate::api::error::{ApiError, ErrorBody};
@@ -64,14 +64,7 @@ pub(crate) async fn get_workspace_files(
     let list = format!("files {chat}");
     let (after, limit) = (part.after::<WorkPath>(&list)?, part.limit()?);
     let lease = app.workspaces().lease(&caller.org, chat).await;
-    let manifest = match query.manifest {
-        Some(id) => Some(lease.manifest(manifest_id(&id)?).await.map_err(explain(chat))?),
-        None if app.workspaces().exists(&caller.org, chat) => {
-            lease.restore().await.map_err(explain(chat))?;
-            lease.keep(Source::Edit, None).await.map_err(explain(chat))?
-        }
-        None => lease.active().await.map_err(explain(chat))?,
-    };
+    let manifest = wanted_state(&app, &caller.org, &lease, chat, query.manifest.as_deref()).await?;
     let Some(manifest) = manifest else { return Ok(Json(List::empty())) };
     let changed = changed_in_last_run(&lease, &manifest).await.map_err(explain(chat))?;
     let entries = lease.entries(manifest.root).await.map_err(explain(chat))?;

@@ -4,11 +4,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use kitbag_cas::Kind;
-use kitbag_model::Source;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{FilePath, explain, manifest_id};
+use super::{FilePath, explain, wanted_state};
 use crate::access::caller::MayUse;
 use crate::access::origin::only;
 use crate::api::error::{ApiError, ErrorBody};
@@ -42,14 +41,7 @@ pub(crate) async fn get_workspace_file(
 ) -> Result<Response, ApiError> {
     let (chat, path) = (at.chat()?, at.path()?);
     let lease = app.workspaces().lease(&caller.org, chat).await;
-    let manifest = match query.manifest {
-        Some(id) => Some(lease.manifest(manifest_id(&id)?).await.map_err(explain(chat))?),
-        None if app.workspaces().exists(&caller.org, chat) => {
-            lease.restore().await.map_err(explain(chat))?;
-            lease.keep(Source::Edit, None).await.map_err(explain(chat))?
-        }
-        None => lease.active().await.map_err(explain(chat))?,
-    };
+    let manifest = wanted_state(&app, &caller.org, &lease, chat, query.manifest.as_deref()).await?;
     let root = manifest.ok_or_else(|| at.not_found())?.root;
     let entry = lease.find(root, path.clone()).await.map_err(explain(chat))?;
     let entry = entry.filter(|entry| entry.kind != Kind::Folder).ok_or_else(|| at.not_found())?;

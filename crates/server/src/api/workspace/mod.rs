@@ -16,14 +16,15 @@ pub(crate) mod snapshot;
 mod view;
 
 use axum::http::{HeaderMap, header};
-use kitbag_cas::Entry;
-use kitbag_model::{ChatId, ManifestId, WorkPath};
+use kitbag_cas::{Entry, tree};
+use kitbag_model::{ChatId, Manifest, ManifestId, OrgId, WorkPath};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::error::{ApiError, Code};
 use crate::access::origin::only;
-use crate::workspaces::WorkspaceError;
+use crate::app::App;
+use crate::workspaces::{Lease, WorkspaceError};
 
 pub(crate) use view::{EntryView, ManifestView};
 
@@ -60,6 +61,36 @@ fn explain(chat: ChatId) -> impl Fn(WorkspaceError) -> ApiError {
         WorkspaceError::NoChat => ApiError::not_found("chat", &chat.to_string()),
         other => other.into(),
     }
+}
+
+/// The state that a caller names, or the current one. A chat that never used its workspace gets no folder by being asked.
+async fn wanted_state(
+    app: &App,
+    org: &OrgId,
+    lease: &Lease,
+    chat: ChatId,
+    named: Option<&str>,
+) -> Result<Option<Manifest>, ApiError> {
+    let found = match named {
+        Some(id) => lease.manifest(manifest_id(id)?).await.map(Some),
+        None if app.workspaces().exists(org, chat) => lease.current().await,
+        None => lease.active().await,
+    };
+    found.map_err(explain(chat))
+}
+
+/// What a path has in the current state, if a caller's conditions on it hold.
+async fn current_entry(
+    lease: &Lease,
+    chat: ChatId,
+    path: &WorkPath,
+    headers: &HeaderMap,
+) -> Result<Option<Entry>, ApiError> {
+    let current = lease.current().await.map_err(explain(chat))?;
+    let root = current.map_or_else(|| tree::empty().root, |manifest| manifest.root);
+    let entry = lease.find(root, path.clone()).await.map_err(explain(chat))?;
+    check_preconditions(headers, entry.as_ref())?;
+    Ok(entry)
 }
 
 fn manifest_id(text: &str) -> Result<ManifestId, ApiError> {

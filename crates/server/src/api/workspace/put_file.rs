@@ -4,12 +4,11 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use kitbag_cas::tree;
 use kitbag_model::Source;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{EntryView, FilePath, check_preconditions, explain};
+use super::{EntryView, FilePath, current_entry, explain};
 use crate::access::caller::MayUse;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::PathOf;
@@ -45,12 +44,7 @@ pub(crate) async fn put_workspace_file(
 ) -> Result<(StatusCode, Json<WrittenView>), ApiError> {
     let (chat, path) = (at.chat()?, at.path()?);
     let lease = app.workspaces().lease(&caller.org, chat).await;
-    lease.restore().await.map_err(explain(chat))?;
-    // What was changed in the folder by other means counts too.
-    let before = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
-    let root = before.map_or_else(|| tree::empty().root, |manifest| manifest.root);
-    let current = lease.find(root, path.clone()).await.map_err(explain(chat))?;
-    check_preconditions(&headers, current.as_ref())?;
+    let current = current_entry(&lease, chat, &path, &headers).await?;
     let written = path.clone();
     lease.change(move |workspace| workspace.write_file(&written, &body)).await.map_err(explain(chat))?;
     let manifest = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;

@@ -40,8 +40,7 @@ pub(crate) async fn rename_workspace_file(
     let from: WorkPath = body.from.parse().map_err(|reason| ApiError::invalid("from", reason))?;
     let to: WorkPath = body.to.parse().map_err(|reason| ApiError::invalid("to", reason))?;
     let lease = app.workspaces().lease(&caller.org, chat).await;
-    lease.restore().await.map_err(explain(chat))?;
-    lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
+    lease.current().await.map_err(explain(chat))?;
     let was_there = lease.change(move |workspace| workspace.rename(&from, &to)).await.map_err(explain(chat))?;
     let manifest = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
     let manifest = manifest.filter(|_| was_there).ok_or_else(|| ApiError::not_found("file", &body.from))?;

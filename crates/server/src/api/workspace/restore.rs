@@ -40,8 +40,7 @@ pub(crate) async fn restore_workspace_file(
     let chat = path.id()?;
     let file: WorkPath = body.path.parse().map_err(|reason| ApiError::invalid("path", reason))?;
     let lease = app.workspaces().lease(&caller.org, chat).await;
-    lease.restore().await.map_err(explain(chat))?;
-    lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
+    lease.current().await.map_err(explain(chat))?;
     let from = lease.manifest(manifest_id(&body.manifest_id)?).await.map_err(explain(chat))?;
     let entry = lease.find(from.root, file.clone()).await.map_err(explain(chat))?;
     let entry = entry.ok_or_else(|| ApiError::not_found("file", &body.path))?;

@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use kitbag_model::Source;
 
 use super::{ManifestView, explain};
 use crate::access::caller::MayUse;
@@ -26,8 +25,7 @@ pub(crate) async fn snapshot_workspace(
 ) -> Result<Json<ManifestView>, ApiError> {
     let chat = path.id()?;
     let lease = app.workspaces().lease(&caller.org, chat).await;
-    lease.restore().await.map_err(explain(chat))?;
-    let manifest = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
+    let manifest = lease.current().await.map_err(explain(chat))?;
     let manifest =
         manifest.ok_or_else(|| ApiError::new(Code::NotFound, "the workspace is empty and has no state yet"))?;
     let entries = lease.entries(manifest.root).await.map_err(explain(chat))?;
