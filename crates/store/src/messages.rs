@@ -19,6 +19,7 @@ row!(MessageRow {
     created_at: At,
 });
 
+row!(StandRow { active_leaf_message_id: Option<String>, active_manifest_id: Option<String> });
 row!(SizeRow { position: i64, bytes: i64 });
 
 /// One page holds no more than this, whatever its limit: a message may have megabytes.
@@ -72,23 +73,26 @@ impl WriteTx {
         let (id, now) = (MessageId::generate(), At(Timestamp::now()));
         // The update comes first because it locks the chat's row: of two writers that go below the active leaf, the
         // second one sees the first one's message.
-        let active: Option<Option<String>> = on!(self, c => sqlx::query_scalar(
-            "UPDATE chats SET updated_at = $3 WHERE organization_id = $1 AND id = $2 RETURNING active_leaf_message_id")
+        let chat_row: Option<StandRow> = on!(self, c => sqlx::query_as(
+            "UPDATE chats SET updated_at = $3 WHERE organization_id = $1 AND id = $2
+             RETURNING active_leaf_message_id, active_manifest_id")
             .bind(self.org.as_str()).bind(chat.to_string()).bind(now).fetch_optional(c))?;
-        let active = active.ok_or(AddMessageError::NoChat)?;
+        let stand = chat_row.ok_or(AddMessageError::NoChat)?;
+        // What was in the workspace before there was a message is the first message's.
+        let manifest = if stand.active_leaf_message_id.is_none() { stand.active_manifest_id } else { None };
         let parent = match new.parent {
-            Parent::ActiveLeaf => active,
+            Parent::ActiveLeaf => stand.active_leaf_message_id,
             Parent::Root => None,
             Parent::Message(parent) if self.has_message(chat, parent).await? => Some(parent.to_string()),
             Parent::Message(_) => return Err(AddMessageError::NoParent),
         };
         let row: MessageRow = on!(self, c => sqlx::query_as(
-            "INSERT INTO messages (organization_id, chat_id, id, position, parent_id, role, content, created_at)
+            "INSERT INTO messages (organization_id, chat_id, id, position, parent_id, role, content, manifest_id, created_at)
              VALUES ($1, $2, $3, (SELECT coalesce(max(position), 0) + 1 FROM messages WHERE organization_id = $1 AND chat_id = $2),
-                     $4, $5, $6, $7)
+                     $4, $5, $6, $7, $8)
              RETURNING id, chat_id, parent_id, role, content, manifest_id, created_at")
             .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).bind(parent.as_deref())
-            .bind(new.role.as_str()).bind(new.content.as_json().to_string()).bind(now).fetch_one(c))?;
+            .bind(new.role.as_str()).bind(new.content.as_json().to_string()).bind(manifest).bind(now).fetch_one(c))?;
         execute!(
             self,
             sqlx::query("UPDATE chats SET active_leaf_message_id = $3 WHERE organization_id = $1 AND id = $2")

@@ -252,6 +252,25 @@ on_both! {
         tx.commit().await.unwrap();
     }
 
+    async fn the_first_message_has_what_was_there_before_it(database: TestDatabase) {
+        let store = database.open().await;
+        let org = OrgId::local();
+        for parent in [Parent::ActiveLeaf, Parent::Root] {
+            let chat = new_chat(&store, &org, "workspace").await.id;
+            let mut tx = store.write(&org).await.unwrap();
+            let root = ContentHash::of(b"before");
+            let new = NewManifest { parent: None, root, source: Source::UserUpload, source_ref: None };
+            let before = tx.keep_manifest(chat, &new).await.unwrap().id;
+            tx.commit().await.unwrap();
+            let first = add(&store, &org, chat, says("first", parent)).await.unwrap();
+            assert_eq!(first.manifest_id, Some(before));
+            add(&store, &org, chat, says("second", Parent::Message(first.id))).await.unwrap();
+            assert_eq!(read_chat(&store, &org, chat).await.unwrap().active_manifest_id, Some(before));
+            let other = add(&store, &org, chat, says("another top", Parent::Root)).await.unwrap();
+            assert_eq!(other.manifest_id, None, "a second top begins with nothing");
+        }
+    }
+
     async fn nodes_are_kept_once_and_forgotten(database: TestDatabase) {
         let store = database.open().await;
         let org = OrgId::local();

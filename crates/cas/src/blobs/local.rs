@@ -250,8 +250,16 @@ impl Blobs for LocalBlobs {
     }
 
     fn replace(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), CasError> {
-        // Packs are read first: a damaged one must not be found any more.
-        self.packs.write().unwrap_or_else(std::sync::PoisonError::into_inner).blobs.remove(hash);
+        // Packs are read first, so the damaged one must go from its pack, not only from memory.
+        let packs: Vec<(String, Arc<File>)> =
+            self.read_packs().files.iter().map(|(name, file)| (name.clone(), Arc::clone(file))).collect();
+        for (name, file) in packs {
+            let rows = pack::read_index(&file).map_err(CasError::at(&self.folder))?.unwrap_or_default();
+            if rows.iter().any(|(row, _)| row == hash) {
+                let rest: Vec<_> = rows.into_iter().filter(|(row, _)| row != hash).collect();
+                self.repack(&name, &file, &rest)?;
+            }
+        }
         match fs::remove_file(self.loose_path(hash)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(CasError::at(&self.folder)(error)),
             _ => {}

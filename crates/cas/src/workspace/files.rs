@@ -1,13 +1,16 @@
 //! A person's own changes, file by file. They change the folder; the next snapshot keeps them.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use kitbag_model::{ContentHash, WorkPath};
 use rustix::io::Errno;
 
 use super::Workspace;
+use crate::blobs::Swept;
 use crate::error::CasError;
 use crate::tree::Kind;
 
@@ -19,7 +22,11 @@ impl Workspace {
         let name = format!("edit-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let temporary = folder.join(&name);
         let mut file = File::create(&temporary).map_err(CasError::at(&temporary))?;
-        file.write_all(bytes).map_err(CasError::at(&temporary))?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            let _ = fs::remove_file(&temporary);
+            return Err(CasError::at(&temporary)(error));
+        }
         let was_executable = self.folder.stat(path).is_ok_and(|stat| stat.kind() == Some(Kind::Executable));
         let mode = rustix::fs::Mode::from_raw_mode(if was_executable { 0o755 } else { 0o644 });
         rustix::fs::fchmod(&file, mode).map_err(CasError::errno(&temporary))?;
@@ -40,6 +47,10 @@ impl Workspace {
 
     /// Gives a file, link or folder another name, unless something has that name already. Whether it was there.
     pub fn rename(&self, from: &WorkPath, to: &WorkPath) -> Result<bool, CasError> {
+        match self.folder.stat(from) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+            other => other.map_err(self.folder.failed(from.as_str()))?,
+        };
         if let Some(parent) = to.parent() {
             self.folder.create_folder(parent).map_err(self.folder.failed(parent))?;
         }
@@ -55,6 +66,13 @@ impl Workspace {
             Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(self.folder.failed(to.as_str())(error)),
         }
+    }
+
+    /// Forgets blobs that nobody wants. Those of files that were read and not changed since stay too: the next state relies on
+    /// them without reading the files again.
+    pub fn sweep(&self, is_live: &dyn Fn(&ContentHash) -> bool, grace: Duration) -> Result<Swept, CasError> {
+        let known: HashSet<ContentHash> = self.index.files.values().map(|known| known.entry.hash).collect();
+        self.blobs.sweep(&|hash| known.contains(hash) || is_live(hash), grace)
     }
 
     /// Stores a blob again from a file of the folder that still has its content. Whether there was one.

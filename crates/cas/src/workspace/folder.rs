@@ -21,6 +21,8 @@ pub(super) struct Stat {
     pub(super) inode: u64,
     pub(super) size: u64,
     pub(super) mode: u32,
+    /// How many names it has.
+    pub(super) links: u64,
     pub(super) modified: i128,
     /// The inode's own time. Unlike the one above, a program cannot set it.
     pub(super) changed: i128,
@@ -33,6 +35,7 @@ impl From<&RawStat> for Stat {
             inode: raw.st_ino,
             size: raw.st_size as u64,
             mode: raw.st_mode,
+            links: raw.st_nlink,
             modified: nanos(raw.st_mtime, raw.st_mtime_nsec),
             changed: nanos(raw.st_ctime, raw.st_ctime_nsec),
         }

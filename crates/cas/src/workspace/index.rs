@@ -105,7 +105,7 @@ fn boot_id() -> [u8; 32] {
     *ContentHash::of(&fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()).as_bytes()
 }
 
-const MAGIC: &[u8; 8] = b"kitbagi1";
+const MAGIC: &[u8; 8] = b"kitbagi2";
 
 fn encode(index: &Index) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 + index.files.len() * 160);
@@ -122,6 +122,7 @@ fn encode(index: &Index) -> Vec<u8> {
         out.extend(known.stat.inode.to_le_bytes());
         out.extend(known.stat.size.to_le_bytes());
         out.extend(known.stat.mode.to_le_bytes());
+        out.extend(known.stat.links.to_le_bytes());
         out.extend(known.stat.modified.to_le_bytes());
         out.extend(known.stat.changed.to_le_bytes());
     }
@@ -153,6 +154,7 @@ fn decode(bytes: &[u8]) -> Option<Index> {
             inode: u64::from_le_bytes(take(&mut input)?),
             size: u64::from_le_bytes(take(&mut input)?),
             mode: u32::from_le_bytes(take(&mut input)?),
+            links: u64::from_le_bytes(take(&mut input)?),
             modified: i128::from_le_bytes(take(&mut input)?),
             changed: i128::from_le_bytes(take(&mut input)?),
         };

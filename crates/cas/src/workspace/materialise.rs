@@ -45,14 +45,17 @@ impl Workspace {
     }
 
     fn bring_about(&mut self, target: &ContentHash, nodes: &impl Nodes) -> Result<Materialised, CasError> {
+        // Before the first thing that can fail: whatever happens, the folder is not taken for a state that somebody made.
+        if self.index.root() != Some(*target) {
+            self.unsettle()?;
+        }
         let walk = self.look()?;
         let work = self.plan(target, &walk, nodes)?;
-        if work.remove.is_empty() && work.write.is_empty() && walk.odd.is_empty() && self.index.root() == Some(*target)
-        {
+        if work.remove.is_empty() && work.write.is_empty() && walk.odd.is_empty() {
+            self.index.set_root(*target);
             return Ok(Materialised::default());
         }
-        let marker = self.home.join(TRANSITION);
-        fs::write(&marker, target.to_string()).map_err(CasError::at(&marker))?;
+        self.unsettle()?;
         self.index.forget_state();
         self.remove_all(&work, &walk)?;
         self.write_all(&work.write)?;
@@ -89,6 +92,7 @@ impl Workspace {
                 }
             }
             None => {
+                self.index.files.retain(|path, _| on_disk.contains_key(path));
                 wanted.extend(walk.found.iter().map(|(path, _)| (path.clone(), None)));
                 wanted.extend(tree::entries(target, nodes)?.into_iter().map(|(path, entry)| (path, Some(entry))));
             }
@@ -204,6 +208,7 @@ impl Workspace {
 
     fn write_one(&self, path: &WorkPath, entry: &Entry) -> Result<Known, CasError> {
         let failed = self.folder.failed(path.as_str());
+        let written_at = now();
         let stat = match entry.kind {
             Kind::Folder => {
                 self.folder.create_folder(path.as_str()).map_err(&failed)?;
@@ -214,11 +219,20 @@ impl Workspace {
                 self.folder.stat(path).map_err(&failed)?
             }
             Kind::File | Kind::Executable => {
-                let file = self.folder.create(path, entry.kind == Kind::Executable).map_err(&failed)?;
+                let create = || self.folder.create(path, entry.kind == Kind::Executable);
+                let file = match create() {
+                    // Something that is ignored is in the way, and so was not looked at.
+                    Err(Errno::EXIST) => {
+                        let parent = path.parent().unwrap_or_default();
+                        self.folder.remove(parent, path.name().as_bytes(), false).and_then(|()| create())
+                    }
+                    done => done,
+                };
+                let file = file.map_err(&failed)?;
                 self.blobs.copy_to(&entry.hash, &file)?;
                 Stat::from(&rustix::fs::fstat(&file).map_err(&failed)?)
             }
         };
-        Ok(Known::new(stat, *entry, now()))
+        Ok(Known::new(stat, *entry, written_at))
     }
 }

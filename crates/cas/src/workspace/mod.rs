@@ -6,6 +6,7 @@
 
 mod files;
 mod folder;
+mod ignored;
 mod index;
 mod materialise;
 mod parallel;
@@ -22,6 +23,7 @@ use kitbag_model::ContentHash;
 use crate::blobs::Blobs;
 use crate::error::CasError;
 use folder::Folder;
+use ignored::Ignored;
 use index::Index;
 use walk::Walk;
 use watch::Watch;
@@ -68,6 +70,8 @@ impl Workspace {
         let lock = File::create(&lock_path).map_err(CasError::at(&lock_path))?;
         lock.lock().map_err(CasError::at(&lock_path))?;
         let mut index = Index::load(&home.join("index"));
+        // Used up: from now on it is only true in memory, and a killed process must not leave an old one behind.
+        let _ = fs::remove_file(home.join("index"));
         if fs::exists(home.join(TRANSITION)).map_err(CasError::at(home))? {
             index.forget_state();
         }
@@ -97,15 +101,22 @@ impl Workspace {
 
     /// Looks at what may have changed: what the watch names, or everything.
     fn look(&mut self) -> Result<Walk, CasError> {
+        let ignored = Ignored::read(&self.folder);
         let changed = self.watch.as_mut().and_then(|watch| watch.changed(&self.folder));
         if let (Some(changed), Some(_)) = (changed, self.index.root())
-            && let Some(walk) = walk::look_at(&self.folder, &changed)?
+            && let Some(walk) = walk::look_at(&self.folder, &changed, &ignored)?
         {
             return Ok(walk);
         }
         // Armed first, so that nothing that changes during the walk is missed.
         self.watch = if self.is_watching { Watch::arm(&self.folder) } else { None };
-        walk::walk(&self.folder, "")
+        let walk = walk::walk(&self.folder, "", &ignored)?;
+        if !walk.odd.is_empty() || walk.has_hard_links() {
+            // A file with two names changes under both and is heard of under one; and what a state cannot hold must be
+            // found again at the next change of state.
+            self.watch = None;
+        }
+        Ok(walk)
     }
 
     /// The folder itself.
@@ -122,6 +133,12 @@ impl Workspace {
     /// in it is worth keeping, and it must be materialised before it is used.
     pub fn is_torn(&self) -> Result<bool, CasError> {
         fs::exists(self.home.join(TRANSITION)).map_err(CasError::at(&self.home))
+    }
+
+    /// Says that the folder is to become another state, before the books say so. Until [`Workspace::settle`] it counts as torn.
+    pub fn unsettle(&mut self) -> Result<(), CasError> {
+        let marker = self.home.join(TRANSITION);
+        fs::write(&marker, "").map_err(CasError::at(&marker))
     }
 
     /// The state that the folder was at when it was last looked at.

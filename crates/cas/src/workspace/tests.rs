@@ -414,6 +414,8 @@ fn care_finds_and_mends() {
         let mended = chat.workspace.mend(hash).unwrap();
         assert_eq!(mended, *hash != ContentHash::of(b"content 0"));
     }
+    chat.reopen(true);
+    let blobs = Arc::clone(chat.workspace.blobs());
     let left = crate::care::check_blobs(&needed.blobs, &*blobs).unwrap();
     assert!(left.iter().all(|hash| *hash == ContentHash::of(b"content 0")));
 
@@ -469,4 +471,89 @@ fn a_forgotten_state_is_made_whole_again() {
         let root = chat.snapshot();
         assert_eq!(chat.stored(&root), on_disk(chat.workspace.path()));
     }
+}
+
+#[test]
+fn what_is_ignored_is_neither_kept_nor_touched() {
+    for mut chat in [Chat::new(), Chat::watching()] {
+        chat.write(".kitbagignore", "*.log\n/build/\n!keep.log\n");
+        for path in ["a.txt", "a.log", "keep.log", "build/x", "deep/build/x", "deep/b.log"] {
+            chat.write(path, "x");
+        }
+        let first = chat.snapshot();
+        let kept = |chat: &Chat, root| chat.stored(root).into_keys().collect::<Vec<_>>();
+        assert_eq!(kept(&chat, &first), [".kitbagignore", "a.txt", "deep/build/x", "keep.log"]);
+        chat.write("build/more/y", "x");
+        chat.write("new.log", "x");
+        assert_eq!(chat.snapshot(), first, "only ignored files changed");
+        let empty = tree_of_nothing(&mut chat);
+        chat.materialise(&empty);
+        let left = on_disk(chat.workspace.path()).into_keys().collect::<Vec<_>>();
+        assert_eq!(left, ["a.log", "build/more/y", "build/x", "deep/b.log", "new.log"]);
+        // Without the file everything counts.
+        let all = chat.snapshot();
+        assert_eq!(chat.stored(&all), on_disk(chat.workspace.path()));
+        // A state that has a file where an ignored one is.
+        chat.write(".kitbagignore", "*.log\n");
+        chat.write("a.log", "mine");
+        let without = chat.snapshot();
+        assert!(!chat.stored(&without).contains_key("a.log"));
+        chat.materialise(&all);
+        assert_eq!(fs::read_to_string(chat.path("a.log")).unwrap(), "x");
+    }
+}
+
+/// Both names of a file change when one is written to, and only one of them is heard of.
+#[test]
+fn a_file_with_two_names_is_seen_under_both() {
+    use std::os::unix::fs::FileExt;
+    let mut chat = Chat::watching();
+    chat.write("a", "one");
+    fs::create_dir(chat.path("d")).unwrap();
+    fs::hard_link(chat.path("a"), chat.path("d/b")).unwrap();
+    chat.snapshot();
+    fs::File::options().write(true).open(chat.path("a")).unwrap().write_all_at(b"two", 0).unwrap();
+    let root = chat.snapshot();
+    assert_eq!(chat.stored(&root), on_disk(chat.workspace.path()));
+}
+
+/// A killed process leaves no old knowledge behind.
+#[test]
+fn what_was_saved_is_used_once() {
+    let mut chat = Chat::new();
+    chat.write("f", "one");
+    let first = chat.snapshot();
+    chat.reopen(true);
+    assert_eq!(chat.workspace.known_state(), Some(first));
+    chat.write("f", "two");
+    chat.snapshot();
+    chat.reopen(false);
+    assert_eq!(chat.workspace.known_state(), None);
+}
+
+/// A state that was taken and not kept has blobs that no manifest names; the next state relies on them.
+#[test]
+fn a_sweep_spares_what_the_next_state_relies_on() {
+    let mut chat = Chat::new();
+    chat.write("f", "content");
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    chat.workspace.snapshot(&chat.nodes).unwrap();
+    chat.workspace.forget();
+    chat.workspace.sweep(&|_| false, std::time::Duration::ZERO).unwrap();
+    let root = chat.snapshot();
+    assert_eq!(chat.stored(&root), on_disk(chat.workspace.path()));
+}
+
+/// Whatever goes wrong on the way to another state, the folder is not taken for one that somebody made.
+#[test]
+fn a_change_of_state_that_fails_leaves_its_sign() {
+    let mut chat = Chat::new();
+    chat.write("f", "one");
+    let here = chat.snapshot();
+    let nowhere = ContentHash::of(b"a tree that nobody has");
+    chat.workspace.materialise(&nowhere, &chat.nodes).unwrap_err();
+    assert!(chat.workspace.is_torn().unwrap());
+    chat.materialise(&here);
+    assert!(!chat.workspace.is_torn().unwrap());
+    assert_eq!(on_disk(chat.workspace.path()), chat.stored(&here));
 }

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, Dir};
 use rustix::io::Errno;
 
 use super::folder::{Folder, Stat};
+use super::ignored::{self, Ignored};
 use super::parallel;
 use crate::error::CasError;
 use crate::tree::Kind;
@@ -37,6 +38,11 @@ pub(super) struct Walk {
 }
 
 impl Walk {
+    /// Whether a file has more than one name, here or elsewhere.
+    pub(super) fn has_hard_links(&self) -> bool {
+        self.found.iter().any(|(_, stat)| stat.links > 1 && stat.kind() != Some(Kind::Folder))
+    }
+
     /// Whether a path was looked at.
     pub(super) fn covers(&self, path: &WorkPath) -> bool {
         let Some(regions) = &self.regions else { return true };
@@ -60,7 +66,14 @@ impl Walk {
 
 /// Looks only at paths that may have changed. None if one of them is something that a state cannot hold: then everything is
 /// looked at, so that all of it is named.
-pub(super) fn look_at(folder: &Folder, changed: &BTreeSet<String>) -> Result<Option<Walk>, CasError> {
+pub(super) fn look_at(
+    folder: &Folder,
+    changed: &BTreeSet<String>,
+    ignored: &Ignored,
+) -> Result<Option<Walk>, CasError> {
+    if changed.contains(ignored::NAME) {
+        return Ok(None);
+    }
     let mut whole = Walk::default();
     let mut regions: BTreeMap<String, bool> = BTreeMap::new();
     let mut covered: Option<String> = None;
@@ -80,8 +93,9 @@ pub(super) fn look_at(folder: &Folder, changed: &BTreeSet<String>) -> Result<Opt
         covered = Some(path.clone());
         match folder.stat(&checked) {
             Ok(stat) => match stat.kind() {
+                kind if ignored.covers(&checked, kind == Some(Kind::Folder)) => {}
                 Some(Kind::Folder) => {
-                    let mut below = walk(folder, path)?;
+                    let mut below = walk(folder, path, ignored)?;
                     whole.found.append(&mut below.found);
                     whole.odd.append(&mut below.odd);
                 }
@@ -92,7 +106,7 @@ pub(super) fn look_at(folder: &Folder, changed: &BTreeSet<String>) -> Result<Opt
             Err(error) => return Err(folder.failed(path)(error)),
         }
     }
-    if !whole.odd.is_empty() {
+    if !whole.odd.is_empty() || whole.has_hard_links() {
         return Ok(None);
     }
     // The folder above may have become empty, or have stopped being so.
@@ -130,11 +144,11 @@ enum Task {
 }
 
 /// Looks at everything below `start` (`""` for all).
-pub(super) fn walk(folder: &Folder, start: &str) -> Result<Walk, CasError> {
+pub(super) fn walk(folder: &Folder, start: &str, ignored: &Ignored) -> Result<Walk, CasError> {
     let tasks = vec![Task::Folder(start.to_owned())];
     let walks = parallel::run(tasks, Walk::default, |task, walk: &mut Walk, more| match task {
-        Task::Folder(path) => list(folder, path, walk, more),
-        Task::Files(path, names) => look(folder, &path, &names, walk, more),
+        Task::Folder(path) => list(folder, path, ignored, walk, more),
+        Task::Files(path, names) => look(folder, &path, &names, ignored, walk, more),
     })?;
     let mut whole = Walk::default();
     for mut walk in walks {
@@ -145,7 +159,13 @@ pub(super) fn walk(folder: &Folder, start: &str) -> Result<Walk, CasError> {
     Ok(whole)
 }
 
-fn list(folder: &Folder, path: String, walk: &mut Walk, more: &mut Vec<Task>) -> Result<(), CasError> {
+fn list(
+    folder: &Folder,
+    path: String,
+    ignored: &Ignored,
+    walk: &mut Walk,
+    more: &mut Vec<Task>,
+) -> Result<(), CasError> {
     let failed = folder.failed(&path);
     let opened = match folder.folder(&path) {
         Ok(opened) => opened,
@@ -169,7 +189,7 @@ fn list(folder: &Folder, path: String, walk: &mut Walk, more: &mut Vec<Task>) ->
         return Ok(());
     }
     if names.len() <= BATCH {
-        return look(folder, &path, &names, walk, more);
+        return look(folder, &path, &names, ignored, walk, more);
     }
     more.extend(names.chunks(BATCH).map(|names| Task::Files(path.clone(), names.to_vec())));
     Ok(())
@@ -179,6 +199,7 @@ fn look(
     folder: &Folder,
     parent: &str,
     names: &[Vec<u8>],
+    ignored: &Ignored,
     walk: &mut Walk,
     more: &mut Vec<Task>,
 ) -> Result<(), CasError> {
@@ -200,6 +221,7 @@ fn look(
             continue;
         };
         match stat.kind() {
+            kind if ignored.matches(&path, kind == Some(Kind::Folder)) => {}
             Some(Kind::Folder) => more.push(Task::Folder(path.to_string())),
             Some(_) => walk.found.push((path, stat)),
             None => odd("it is a socket, a pipe or a device"),

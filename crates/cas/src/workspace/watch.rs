@@ -64,8 +64,14 @@ impl Watch {
         for entry in Dir::read_from(&opened)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." || !matches!(entry.file_type(), rustix::fs::FileType::Directory) {
+            if name == b"." || name == b".." {
                 continue;
+            }
+            match entry.file_type() {
+                rustix::fs::FileType::Directory => {}
+                // A file system that does not say: then we cannot know what to watch.
+                rustix::fs::FileType::Unknown => return Err(Errno::INVAL),
+                _ => continue,
             }
             // A name that we cannot keep: the walk will say so.
             let name = std::str::from_utf8(name).map_err(|_| Errno::INVAL)?;

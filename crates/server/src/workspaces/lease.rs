@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use kitbag_cas::tree::{self, Tree};
+use kitbag_cas::tree::{self, NodeMap, Tree};
 use kitbag_cas::workspace::Workspace;
 use kitbag_cas::{CasError, Change, Entry, care};
 use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
@@ -247,7 +247,7 @@ impl Lease {
         tx.sweep_nodes(self.0.chat, &dead).await?;
         tx.commit().await?;
         let blobs = needed.blobs;
-        let swept = self.change(move |workspace| workspace.blobs().sweep(&|hash| blobs.contains(hash), grace)).await?;
+        let swept = self.change(move |workspace| workspace.sweep(&|hash| blobs.contains(hash), grace)).await?;
         Ok(Collected { nodes: dead.len(), blobs: swept.blobs, bytes: swept.bytes })
     }
 
@@ -259,7 +259,9 @@ impl Lease {
         drop(tx);
         let states = roots.len();
         self.work(move |workspace, nodes| {
-            let needed = care::needed(&roots, nodes);
+            // Not what is remembered: what is kept.
+            let forgetful = NodeMap::default();
+            let needed = care::needed(&roots, &nodes.with(&forgetful));
             let mut problems: Vec<String> = needed.problems.iter().map(ToString::to_string).collect();
             let mut mended = Vec::new();
             for hash in care::check_blobs(&needed.blobs, &**workspace.blobs())? {

@@ -16,6 +16,16 @@ pub(super) struct StoredNodes<'a> {
     pub(super) runtime: Handle,
 }
 
+impl<'a> StoredNodes<'a> {
+    /// The same nodes, remembered elsewhere.
+    pub(super) fn with<'b>(&'b self, known: &'b NodeMap) -> StoredNodes<'b>
+    where
+        'a: 'b,
+    {
+        StoredNodes { store: self.store, org: self.org, chat: self.chat, known, runtime: self.runtime.clone() }
+    }
+}
+
 impl Nodes for StoredNodes<'_> {
     fn node(&self, hash: &ContentHash) -> Result<Arc<Node>, NodeError> {
         if let Ok(node) = self.known.node(hash) {

@@ -15,6 +15,7 @@ use crate::api::chats::ChatPath;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::{JsonBody, PathOf, nullable};
 use crate::app::App;
+use crate::workspaces::WorkspaceError;
 
 /// A message to be added.
 #[derive(Deserialize, ToSchema)]
@@ -52,15 +53,21 @@ pub(crate) async fn add_message(
     let role = body.role.parse().map_err(|reason| ApiError::invalid("role", reason))?;
     let content = Content::try_from(body.content).map_err(|reason| ApiError::invalid("content", reason))?;
     let chat = path.id()?;
+    let explain = |error| match error {
+        WorkspaceError::NoChat => path.not_found(),
+        other => other.into(),
+    };
     // A branch has a workspace of its own: what was changed in the folder belongs to where the chat stood before.
     let lease = match parent {
         Parent::ActiveLeaf => None,
-        _ if !app.workspaces().exists(&caller.org, chat) => None,
         _ => Some(app.workspaces().lease(&caller.org, chat).await),
     };
-    if let Some(lease) = &lease {
-        lease.restore().await?;
-        lease.keep(Source::Branch, None).await?;
+    let has_folder = app.workspaces().exists(&caller.org, chat);
+    if let Some(lease) = lease.as_ref().filter(|_| has_folder) {
+        lease.restore().await.map_err(explain)?;
+        lease.keep(Source::Branch, None).await.map_err(explain)?;
+        // From here on the folder is what the database says, whatever happens to us.
+        lease.change(|workspace| workspace.unsettle()).await?;
     }
     let mut tx = app.store().write(&caller.org).await?;
     let message = tx.add_message(chat, &NewMessage { parent, role, content }).await.map_err(|error| match error {
@@ -69,5 +76,8 @@ pub(crate) async fn add_message(
         AddMessageError::Store(error) => error.into(),
     })?;
     tx.commit().await?;
+    if let Some(lease) = lease.filter(|_| has_folder) {
+        lease.restore().await.map_err(explain)?;
+    }
     Ok((StatusCode::CREATED, Json(message.into())))
 }
