@@ -176,6 +176,17 @@ on_both! {
         server.post(&folder.at("active-leaf"), &json!({ "messageId": "nope" })).await.expect_error(400, "BAD_REQUEST");
     }
 
+    async fn files_from_before_the_first_message_stay(database: TestDatabase) {
+        let server = serve(&database);
+        let folder = Folder::new(&server).await;
+        folder.put("early", "here").await.expect(201);
+        let first = folder.say(json!({ "role": "user", "content": "one" })).await;
+        folder.say(json!({ "role": "assistant", "content": "two", "parentId": first })).await;
+        assert_eq!(folder.text("early").await.as_deref(), Some("here"));
+        server.post(&folder.at("active-leaf"), &json!({ "messageId": first })).await.expect(200);
+        assert_eq!(folder.text("early").await.as_deref(), Some("here"));
+    }
+
     async fn what_was_changed_by_hand_is_not_lost_by_switching(database: TestDatabase) {
         let mut server = serve(&database);
         let chat = {

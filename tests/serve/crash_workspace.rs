@@ -38,6 +38,10 @@ async fn write_and_switch(
         done.push((text("manifestId"), path, text("sha256")));
         let leaf = json!({ "messageId": leaves[count % leaves.len()] });
         send(server.request(Method::POST, &at("active-leaf")).json(&leaf)).await?;
+        if count % 3 == 1 {
+            let branch = json!({ "role": "user", "content": "x", "parentId": leaves[(count + 1) % leaves.len()] });
+            send(server.request(Method::POST, &at("messages")).json(&branch)).await?;
+        }
         if count % 4 == 0 {
             send(server.request(Method::POST, &at("workspace/gc")).json(&json!({ "graceSeconds": 0 }))).await?;
         }

@@ -101,7 +101,8 @@ pub(super) fn now() -> i128 {
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
-fn boot_id() -> [u8; 32] {
+/// Which start of the machine this is.
+pub(super) fn boot_id() -> [u8; 32] {
     *ContentHash::of(&fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()).as_bytes()
 }
 

@@ -69,6 +69,12 @@ impl Workspace {
         let lock_path = home.join("lock");
         let lock = File::create(&lock_path).map_err(CasError::at(&lock_path))?;
         lock.lock().map_err(CasError::at(&lock_path))?;
+        // It was in use when the machine stopped: what the folder holds may never have reached the disk.
+        let in_use = home.join(IN_USE);
+        if fs::read(&in_use).is_ok_and(|boot| boot != index::boot_id()) {
+            fs::write(home.join(TRANSITION), "").map_err(CasError::at(home))?;
+        }
+        fs::write(&in_use, index::boot_id()).map_err(CasError::at(&in_use))?;
         let mut index = Index::load(&home.join("index"));
         // Used up: from now on it is only true in memory, and a killed process must not leave an old one behind.
         let _ = fs::remove_file(home.join("index"));
@@ -148,12 +154,17 @@ impl Workspace {
 
     /// Writes down what is known of the files, so that the next start need not read them all.
     pub fn save(&mut self) -> Result<(), CasError> {
-        self.index.save(&self.home.join("index"), &self.home.join("tmp"))
+        self.index.save(&self.home.join("index"), &self.home.join("tmp"))?;
+        let _ = fs::remove_file(self.home.join(IN_USE));
+        Ok(())
     }
 }
 
 /// The file that is there while the folder is between two states.
 const TRANSITION: &str = "materialising";
+
+/// The file that is there while the folder is in use; it says since which start of the machine.
+const IN_USE: &str = "in-use";
 
 #[cfg(test)]
 mod tests;

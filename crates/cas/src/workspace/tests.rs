@@ -557,3 +557,21 @@ fn a_change_of_state_that_fails_leaves_its_sign() {
     assert!(!chat.workspace.is_torn().unwrap());
     assert_eq!(on_disk(chat.workspace.path()), chat.stored(&here));
 }
+
+/// After a power cut the folder may hold files that never reached the disk; the books decide.
+#[test]
+fn a_folder_that_was_in_use_when_the_machine_stopped_is_torn() {
+    let mut chat = Chat::new();
+    chat.write("f", "one");
+    chat.snapshot();
+    chat.reopen(false);
+    assert!(!chat.workspace.is_torn().unwrap(), "a killed process is no power cut");
+    fs::write(chat.home.path().join("in-use"), "another start of the machine").unwrap();
+    chat.reopen(false);
+    assert!(chat.workspace.is_torn().unwrap());
+    let mut clean = Chat::new();
+    clean.write("f", "one");
+    clean.snapshot();
+    clean.reopen(true);
+    assert!(!clean.workspace.is_torn().unwrap());
+}

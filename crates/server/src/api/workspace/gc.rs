@@ -17,12 +17,15 @@ use crate::app::App;
 /// An hour: what is younger may be on its way into a state.
 const DEFAULT_GRACE: u32 = 3600;
 
+/// A year.
+const LONGEST_GRACE: u32 = 31_536_000;
+
 /// How to collect.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Collect {
     /// What is younger stays; 3600 if absent.
-    #[schema(maximum = 2_147_483_647)]
+    #[schema(maximum = 31_536_000)]
     grace_seconds: Option<u32>,
 }
 
@@ -52,9 +55,12 @@ pub(crate) async fn gc_workspace(
     JsonBody(body): JsonBody<Collect>,
 ) -> Result<Json<CollectedView>, ApiError> {
     let chat = path.id()?;
-    let grace = Duration::from_secs(body.grace_seconds.unwrap_or(DEFAULT_GRACE).into());
+    let grace = body.grace_seconds.unwrap_or(DEFAULT_GRACE);
+    if grace > LONGEST_GRACE {
+        return Err(ApiError::invalid("graceSeconds", format!("must be from 0 to {LONGEST_GRACE}")));
+    }
     let lease = app.workspaces().lease(&caller.org, chat).await;
     lease.active().await.map_err(explain(chat))?;
-    let done = lease.collect(grace).await.map_err(explain(chat))?;
+    let done = lease.collect(Duration::from_secs(grace.into())).await.map_err(explain(chat))?;
     Ok(Json(CollectedView { nodes: done.nodes, blobs: done.blobs, bytes: done.bytes }))
 }
