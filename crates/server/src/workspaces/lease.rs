@@ -233,10 +233,11 @@ impl Lease {
     }
 
     async fn do_collect(&self, grace: Duration) -> Result<Collected, WorkspaceError> {
-        let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+        let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
         tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         let roots = tx.manifest_roots(self.0.chat).await?;
         let kept = tx.nodes(self.0.chat).await?;
+        drop(tx);
         let needed = self.work(move |_, nodes| Ok(care::needed(&roots, nodes))).await?;
         if let Some(problem) = needed.problems.into_iter().next() {
             // What is below a missing node is not known, so nothing can be said to be unneeded.
@@ -244,6 +245,7 @@ impl Lease {
         }
         let dead: Vec<ContentHash> =
             kept.iter().map(|(hash, _)| *hash).filter(|hash| !needed.nodes.contains(hash)).collect();
+        let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
         tx.sweep_nodes(self.0.chat, &dead).await?;
         tx.commit().await?;
         let blobs = needed.blobs;
