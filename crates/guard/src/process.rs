@@ -161,7 +161,7 @@ mod tests {
         let pid_file = folder.path().join("pid");
         // The grandchild holds stdout open, so the parent's end alone would not end the call.
         let script = format!("sleep 600 & echo $! > '{}'; wait", pid_file.display());
-        let result = sh(&script).deadline(Duration::from_millis(500)).run().await;
+        let result = sh(&script).deadline(Duration::from_secs(2)).run().await;
         assert!(matches!(result, Err(RunError::Deadline { .. })), "{result:?}");
         let pid = std::fs::read_to_string(pid_file).unwrap();
         let stat = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
