@@ -88,16 +88,15 @@ impl Lease {
     async fn do_restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
         let active = self.active().await?;
         let root = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
-        let is_torn = self.work(move |workspace, nodes| {
-            let torn = workspace.is_torn()?;
+        let restored = self.work(move |workspace, nodes| {
             let elsewhere = workspace.known_state().is_some_and(|known| known != root);
-            if torn || elsewhere {
+            if workspace.is_torn()? || elsewhere {
                 workspace.materialise(&root, nodes)?;
                 workspace.settle()?;
             }
-            Ok(torn)
+            Ok(())
         });
-        is_torn.await?;
+        restored.await?;
         Ok(active)
     }
 
