@@ -8,6 +8,7 @@ mod messages;
 mod operations;
 mod tenants;
 mod tokens;
+mod transfer;
 mod workspace;
 
 use kitbag_testkit::{Server, TestDatabase};
@@ -16,9 +17,11 @@ use serde_json::{Value, json};
 const CHATS: &str = "/v1/orgs/local/chats";
 const TOKENS: &str = "/v1/orgs/local/tokens";
 
+const BINARY: &str = env!("CARGO_BIN_EXE_kitbag");
+
 /// Serves a test's database.
 fn serve(database: &TestDatabase) -> Server {
-    Server::start(env!("CARGO_BIN_EXE_kitbag"), database, &[])
+    Server::start(BINARY, database, &[])
 }
 
 /// Makes a chat. Its id.

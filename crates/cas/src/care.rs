@@ -46,8 +46,8 @@ pub fn check_blobs<'a>(
 ) -> Result<Vec<ContentHash>, CasError> {
     let mut bad = Vec::new();
     for hash in wanted {
-        match blobs.read(hash) {
-            Ok(_) => {}
+        match blobs.verify(hash) {
+            Ok(()) => {}
             Err(CasError::Missing { .. } | CasError::Corrupt { .. }) => bad.push(*hash),
             Err(error) => return Err(error),
         }

@@ -108,6 +108,18 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_MAX_BODY_BYTES", value_name = "BYTES")]
     pub(crate) max_body_bytes: Option<usize>,
 
+    /// The most bytes that a file, or a body with files, may have on its way into a workspace [default: 1073741824]
+    #[arg(long, env = "KITBAG_MAX_UPLOAD_BYTES", value_name = "BYTES")]
+    pub(crate) max_upload_bytes: Option<u64>,
+
+    /// How many bytes the files of one workspace may have [default: 21474836480]
+    #[arg(long, env = "KITBAG_MAX_WORKSPACE_BYTES", value_name = "BYTES")]
+    pub(crate) max_workspace_bytes: Option<u64>,
+
+    /// How many files, links and empty folders one workspace may have [default: 200000]
+    #[arg(long, env = "KITBAG_MAX_WORKSPACE_FILES", value_name = "COUNT")]
+    pub(crate) max_workspace_files: Option<u64>,
+
     /// How long a request may take [default: 30]
     #[arg(long, env = "KITBAG_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS")]
     pub(crate) request_timeout_seconds: Option<u64>,
@@ -189,6 +201,29 @@ pub(crate) enum WorkspaceCommand {
         path: String,
         /// The file to take the content from; - for standard input
         file: PathBuf,
+    },
+    /// Put files into the workspace; one whose name is taken gets another, such as name_1.ext
+    Upload {
+        /// The files
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// The folder of the workspace that they go to
+        #[arg(long, value_name = "FOLDER")]
+        to: Option<String>,
+        /// Replace files of the same name
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Unpack a ZIP into the workspace; a file whose name is taken gets another, such as name_1.ext
+    Unpack {
+        /// The archive; - for standard input
+        archive: PathBuf,
+        /// The folder of the workspace that it goes to
+        #[arg(long, value_name = "FOLDER")]
+        to: Option<String>,
+        /// Replace files of the same name
+        #[arg(long)]
+        replace: bool,
     },
     /// Rename a file or a folder
     Mv {

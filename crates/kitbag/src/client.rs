@@ -1,10 +1,11 @@
 //! How a command asks: the API of the server that runs on its data folder, or, if none does, the same API on the folder
 //! itself, inside this process. Either way it is one API, so a command can do what a program can, and no more.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use kitbag_server::App;
@@ -16,6 +17,7 @@ use crate::cli::Place;
 use crate::config::Config;
 use crate::data::{Attempt, DataFolder, Hold, RunningServer};
 use crate::failure::{Doing, Failure, not_opened};
+use crate::file_body::FileBody;
 
 /// How long a server that is just starting may take to say where it is.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -61,8 +63,13 @@ impl Client {
         self.ask(Method::GET, path, Sent::Nothing).await
     }
 
-    pub(crate) async fn get_bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
-        self.send(Method::GET, path, Sent::Nothing).await
+    /// Writes an answer, however large, to `to`.
+    pub(crate) async fn download(&self, path: &str, to: &mut dyn Write) -> Result<(), Failure> {
+        let mut answer = self.send(Method::GET, path, Sent::Nothing).await?;
+        while let Some(part) = answer.next().await? {
+            to.write_all(&part).doing("cannot write what was read")?;
+        }
+        to.flush().doing("cannot write what was read")
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
@@ -73,8 +80,12 @@ impl Client {
         self.ask(Method::POST, path, Sent::Nothing).await
     }
 
-    pub(crate) async fn put_bytes(&self, path: &str, bytes: Vec<u8>) -> Result<Value, Failure> {
-        self.ask(Method::PUT, path, Sent::Bytes(bytes)).await
+    pub(crate) async fn put_file(&self, path: &str, body: FileBody) -> Result<Value, Failure> {
+        self.ask(Method::PUT, path, Sent::Stream(body)).await
+    }
+
+    pub(crate) async fn post_file(&self, path: &str, body: FileBody) -> Result<Value, Failure> {
+        self.ask(Method::POST, path, Sent::Stream(body)).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<Value, Failure> {
@@ -115,7 +126,7 @@ impl Client {
     }
 
     async fn ask(&self, method: Method, path: &str, body: Sent<'_>) -> Result<Value, Failure> {
-        let bytes = self.send(method, path, body).await?;
+        let bytes = self.send(method, path, body).await?.all().await?;
         if bytes.is_empty() {
             Ok(Value::Null)
         } else {
@@ -123,15 +134,15 @@ impl Client {
         }
     }
 
-    async fn send(&self, method: Method, path: &str, body: Sent<'_>) -> Result<Vec<u8>, Failure> {
-        let (status, bytes) = match self {
+    async fn send(&self, method: Method, path: &str, body: Sent<'_>) -> Result<Answer, Failure> {
+        let (status, answer) = match self {
             Self::Running { http, server } => over_http(http, server, method, path, body).await?,
             Self::Inside { router, .. } => in_process(router, method, path, body).await?,
         };
         if status.is_success() {
-            return Ok(bytes);
+            return Ok(answer);
         }
-        let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let answer: Value = serde_json::from_slice(&answer.all().await?).unwrap_or_default();
         let message =
             answer["message"].as_str().map_or_else(|| format!("the server answered {status}"), ToOwned::to_owned);
         Err(Failure::refused(status.as_u16(), answer["code"].as_str().unwrap_or("FAILED").to_owned(), message))
@@ -142,17 +153,36 @@ impl Client {
 enum Sent<'a> {
     Nothing,
     Json(&'a Value),
-    Bytes(Vec<u8>),
+    Stream(FileBody),
 }
 
-impl Sent<'_> {
-    /// Its kind and its bytes.
-    fn into_parts(self) -> Option<(&'static str, Vec<u8>)> {
+/// The body of an answer, part by part.
+enum Answer {
+    Http(Box<reqwest::Response>),
+    Inside(Body),
+}
+
+impl Answer {
+    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        let broken = "the answer broke off";
         match self {
-            Self::Nothing => None,
-            Self::Json(value) => Some(("application/json", value.to_string().into_bytes())),
-            Self::Bytes(bytes) => Some(("application/octet-stream", bytes)),
+            Self::Http(response) => response.chunk().await.doing(broken),
+            Self::Inside(body) => loop {
+                match body.frame().await.transpose().doing(broken)?.map(|frame| frame.into_data()) {
+                    Some(Ok(part)) => return Ok(Some(part)),
+                    Some(Err(_)) => {}
+                    None => return Ok(None),
+                }
+            },
         }
+    }
+
+    async fn all(mut self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        while let Some(part) = self.next().await? {
+            bytes.extend_from_slice(&part);
+        }
+        Ok(bytes)
     }
 }
 
@@ -162,15 +192,18 @@ async fn over_http(
     method: Method,
     path: &str,
     body: Sent<'_>,
-) -> Result<(StatusCode, Vec<u8>), Failure> {
+) -> Result<(StatusCode, Answer), Failure> {
     let mut request = http.request(method, format!("{}{path}", server.url)).bearer_auth(&server.token);
-    if let Some((kind, bytes)) = body.into_parts() {
-        request = request.header(header::CONTENT_TYPE, kind).body(bytes);
-    }
+    request = match body {
+        Sent::Nothing => request,
+        Sent::Json(value) => request.header(header::CONTENT_TYPE, "application/json").body(value.to_string()),
+        Sent::Stream(body) => {
+            request.header(header::CONTENT_TYPE, &body.kind).body(reqwest::Body::wrap_stream(body.parts))
+        }
+    };
     let gone = || format!("cannot reach the server (process {}) at {}", server.pid, server.url);
     let response = request.send().await.doing(gone())?;
-    let status = response.status();
-    Ok((status, response.bytes().await.doing(gone())?.to_vec()))
+    Ok((response.status(), Answer::Http(Box::new(response))))
 }
 
 async fn in_process(
@@ -178,18 +211,17 @@ async fn in_process(
     method: Method,
     path: &str,
     body: Sent<'_>,
-) -> Result<(StatusCode, Vec<u8>), Failure> {
-    let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
-    let body = match body.into_parts() {
-        Some((kind, bytes)) => {
-            request = request.header(header::CONTENT_TYPE, kind);
-            Body::from(bytes)
+) -> Result<(StatusCode, Answer), Failure> {
+    let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+    let request = match body {
+        Sent::Nothing => request.body(Body::empty()),
+        Sent::Json(value) => {
+            request.header(header::CONTENT_TYPE, "application/json").body(Body::from(value.to_string()))
         }
-        None => Body::empty(),
+        Sent::Stream(body) => request.header(header::CONTENT_TYPE, &body.kind).body(Body::from_stream(body.parts)),
     };
-    let response = router.clone().oneshot(request.body(body)?).await?;
-    let status = response.status();
-    Ok((status, response.into_body().collect().await?.to_bytes().to_vec()))
+    let response = router.clone().oneshot(request?).await?;
+    Ok((response.status(), Answer::Inside(response.into_body())))
 }
 
 /// A value as one segment of a path: `a/b` must not become two.

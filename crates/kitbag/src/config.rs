@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches};
 use kitbag_model::Secret;
-use kitbag_server::Settings;
+use kitbag_server::{Settings, WorkspaceLimits};
 use kitbag_store::Location;
 use serde::Deserialize;
 
@@ -26,6 +26,9 @@ struct File {
     no_auth: Option<bool>,
     allowed_hosts: Option<Vec<String>>,
     max_body_bytes: Option<usize>,
+    max_upload_bytes: Option<u64>,
+    max_workspace_bytes: Option<u64>,
+    max_workspace_files: Option<u64>,
     request_timeout_seconds: Option<u64>,
     drain_seconds: Option<u64>,
     log: Option<String>,
@@ -52,6 +55,11 @@ impl Config {
             allowed_hosts: host_names(flags.allowed_hosts.or(file.allowed_hosts).unwrap_or_default())?,
             no_auth: flags.no_auth.or(file.no_auth).unwrap_or(false),
             max_body_bytes: flags.max_body_bytes.or(file.max_body_bytes).unwrap_or(4 << 20),
+            max_upload_bytes: flags.max_upload_bytes.or(file.max_upload_bytes).unwrap_or(1 << 30),
+            workspace_limits: WorkspaceLimits {
+                entries: flags.max_workspace_files.or(file.max_workspace_files).unwrap_or(200_000),
+                bytes: flags.max_workspace_bytes.or(file.max_workspace_bytes).unwrap_or(20 << 30),
+            },
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             data: folder.path().to_owned(),
         };

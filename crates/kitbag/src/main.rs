@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod data;
 mod failure;
+mod file_body;
 mod logging;
 mod output;
 

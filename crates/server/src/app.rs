@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use kitbag_cas::workspace::Limits;
 use kitbag_store::Store;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::access::origin::HostRule;
+use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
 
 /// How a server is set up.
@@ -23,6 +25,10 @@ pub struct Settings {
     pub no_auth: bool,
     /// The most bytes that a request's body may have.
     pub max_body_bytes: usize,
+    /// The most bytes that a file, or a body with files, may have on its way into a workspace.
+    pub max_upload_bytes: u64,
+    /// How much a workspace may hold.
+    pub workspace_limits: Limits,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// The data folder.
@@ -38,6 +44,7 @@ struct Inner {
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
+    inbox: Inbox,
     metrics: Option<PrometheusHandle>,
     draining: AtomicBool,
 }
@@ -46,8 +53,9 @@ impl App {
     /// A server on `store`. Without `metrics` it answers everything but `/metrics`.
     pub fn new(store: Store, settings: Settings, metrics: Option<PrometheusHandle>) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
-        let workspaces = Workspaces::new(settings.data.clone(), store.clone());
-        Self(Arc::new(Inner { store, settings, hosts, workspaces, metrics, draining: AtomicBool::new(false) }))
+        let workspaces = Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits);
+        let inbox = Inbox::new(&settings.data);
+        Self(Arc::new(Inner { store, settings, hosts, workspaces, inbox, metrics, draining: AtomicBool::new(false) }))
     }
 
     /// The database.
@@ -62,6 +70,17 @@ impl App {
 
     pub(crate) fn workspaces(&self) -> &Workspaces {
         &self.0.workspaces
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.0.inbox
+    }
+
+    /// Removes what a killed server left half-way. Only for whoever has the data folder alone.
+    pub fn tidy_up(&self) {
+        if let Err(error) = self.0.inbox.clear() {
+            tracing::warn!(%error, "files that never arrived whole could not be removed");
+        }
     }
 
     /// Writes down what is worth knowing at the next start. Call it when nothing runs any more.

@@ -12,10 +12,12 @@ mod listen;
 mod ops;
 mod page;
 mod router;
+mod transfer;
 mod workspaces;
 
 pub use access::embedded::{self, EmbeddedTokenError};
 pub use app::{App, Settings};
+pub use kitbag_cas::workspace::Limits as WorkspaceLimits;
 pub use listen::serve;
 pub use ops::openapi::document as openapi;
 pub use router::router;

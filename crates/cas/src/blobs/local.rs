@@ -2,23 +2,31 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use kitbag_model::{ContentHash, Hasher};
 
 use super::pack::{self, PackWriter, Span};
 use super::writer::LocalWriter;
-use super::{BlobWriter, Blobs, Swept};
+use super::{BlobReader, BlobWriter, Blobs, Swept};
 use crate::error::CasError;
+
+/// So much of a large blob is in memory at a time.
+const PART: u64 = 1 << 20;
+
+/// Of so many large blobs it is remembered that they are whole.
+const REMEMBERED: usize = 256;
 
 /// The blobs of one chat.
 pub struct LocalBlobs {
     folder: PathBuf,
     packs: RwLock<Packs>,
+    /// Large blobs that were read whole, each with the stamp that its file had.
+    whole: Mutex<HashMap<ContentHash, Stamp>>,
 }
 
 /// What is known of the packs.
@@ -35,7 +43,7 @@ impl LocalBlobs {
             let path = folder.join(name);
             fs::create_dir_all(&path).map_err(CasError::at(&path))?;
         }
-        let blobs = Self { folder: folder.to_owned(), packs: RwLock::default() };
+        let blobs = Self { folder: folder.to_owned(), packs: RwLock::default(), whole: Mutex::default() };
         blobs.find_packs()?;
         Ok(blobs)
     }
@@ -100,16 +108,18 @@ impl LocalBlobs {
 
     /// Shows the bytes of a blob to `take`, part by part, and fails unless they have its hash.
     fn stream(&self, hash: &ContentHash, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), CasError> {
-        let mut source = self.source(hash)?;
+        let source = self.source(hash)?;
         let mut hasher = Hasher::default();
-        let mut buffer = vec![0; source.length().clamp(1, 1 << 20) as usize];
+        let mut buffer = vec![0; source.length.clamp(1, PART) as usize];
+        let mut at = 0;
         loop {
-            let part = source.next(&mut buffer).map_err(CasError::at(&self.folder))?;
-            if part.is_empty() {
+            let count = source.read_at(&mut buffer, at)?;
+            if count == 0 {
                 break;
             }
-            hasher.update(part);
-            take(part).map_err(CasError::at(&self.folder))?;
+            hasher.update(&buffer[..count]);
+            take(&buffer[..count]).map_err(CasError::at(&self.folder))?;
+            at += count as u64;
         }
         if hasher.finish() == *hash { Ok(()) } else { Err(CasError::Corrupt { hash: *hash }) }
     }
@@ -117,17 +127,24 @@ impl LocalBlobs {
     fn source(&self, hash: &ContentHash) -> Result<Source, CasError> {
         for attempt in 0..2 {
             if let Some((file, span)) = self.packed(hash) {
-                return Ok(Source::Packed { file, at: span.offset, left: span.length });
+                return Ok(Source { file, start: span.offset, length: span.length, path: self.packs_folder() });
             }
             if let Some(file) = self.open_loose(hash)? {
-                let length = file.metadata().map_err(CasError::at(&self.folder))?.len();
-                return Ok(Source::Loose { file, length });
+                let path = self.loose_path(hash);
+                let length = file.metadata().map_err(CasError::at(&path))?.len();
+                return Ok(Source { file: Arc::new(file), start: 0, length, path });
             }
             if attempt == 0 {
                 self.find_packs()?;
             }
         }
         Err(CasError::Missing { hash: *hash })
+    }
+
+    /// Whether a large blob was read whole before and its file was not touched since: then a part of it can be read without
+    /// reading the rest again.
+    fn is_remembered(&self, hash: &ContentHash, stamp: &Stamp) -> bool {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner).get(hash) == Some(stamp)
     }
 
     fn each_loose(&self, mut visit: impl FnMut(ContentHash, &fs::DirEntry) -> io::Result<()>) -> Result<(), CasError> {
@@ -192,35 +209,33 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), CasError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(CasError::at(folder))
 }
 
-enum Source {
-    Packed { file: Arc<File>, at: u64, left: u64 },
-    Loose { file: File, length: u64 },
+/// Where the bytes of a blob lie.
+struct Source {
+    file: Arc<File>,
+    start: u64,
+    length: u64,
+    path: PathBuf,
 }
 
-impl Source {
+impl BlobReader for Source {
     fn length(&self) -> u64 {
-        match self {
-            Self::Packed { left, .. } => *left,
-            Self::Loose { length, .. } => *length,
-        }
+        self.length
     }
 
-    /// Fills the buffer as far as there is something; nothing means the end.
-    fn next<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
-        match self {
-            Self::Packed { file, at, left } => {
-                let count = buffer.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                file.read_exact_at(&mut buffer[..count], *at)?;
-                *at += count as u64;
-                *left -= count as u64;
-                Ok(&buffer[..count])
-            }
-            Self::Loose { file, .. } => {
-                let count = file.read(buffer)?;
-                Ok(&buffer[..count])
-            }
-        }
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<usize, CasError> {
+        let left = usize::try_from(self.length.saturating_sub(at)).unwrap_or(usize::MAX);
+        let count = buffer.len().min(left);
+        self.file.read_exact_at(&mut buffer[..count], self.start + at).map_err(CasError::at(&self.path))?;
+        Ok(count)
     }
+}
+
+/// What tells whether a file is still the one that was read: its inode, and when that was last changed.
+type Stamp = (u64, i64, i64);
+
+fn stamp(file: &File) -> io::Result<Stamp> {
+    let data = file.metadata()?;
+    Ok((data.ino(), data.ctime(), data.ctime_nsec()))
 }
 
 impl Blobs for LocalBlobs {
@@ -241,6 +256,26 @@ impl Blobs for LocalBlobs {
         Ok(bytes)
     }
 
+    fn verify(&self, hash: &ContentHash) -> Result<(), CasError> {
+        self.stream(hash, &mut |_| Ok(()))
+    }
+
+    fn open(&self, hash: &ContentHash) -> Result<Box<dyn BlobReader>, CasError> {
+        let source = self.source(hash)?;
+        let stamp = stamp(&source.file).map_err(CasError::at(&source.path))?;
+        if !self.is_remembered(hash, &stamp) {
+            self.verify(hash)?;
+            if source.length > PART {
+                let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+                if whole.len() >= REMEMBERED {
+                    whole.clear();
+                }
+                whole.insert(*hash, stamp);
+            }
+        }
+        Ok(Box::new(source))
+    }
+
     fn copy_to(&self, hash: &ContentHash, mut file: &File) -> Result<(), CasError> {
         self.stream(hash, &mut |part| file.write_all(part))
     }
@@ -249,7 +284,20 @@ impl Blobs for LocalBlobs {
         Ok(Box::new(LocalWriter::new(self)))
     }
 
-    fn replace(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), CasError> {
+    fn replace(&self, hash: &ContentHash, mut file: &File) -> Result<bool, CasError> {
+        let mut hasher = Hasher::default();
+        let mut buffer = vec![0; PART as usize];
+        let failed = CasError::at(&self.folder);
+        loop {
+            match file.read(&mut buffer).map_err(&failed)? {
+                0 => break,
+                count => hasher.update(&buffer[..count]),
+            }
+        }
+        if hasher.finish() != *hash {
+            return Ok(false);
+        }
+        file.rewind().map_err(&failed)?;
         // Packs are read first, so the damaged one must go from its pack, not only from memory.
         let packs: Vec<(String, Arc<File>)> =
             self.read_packs().files.iter().map(|(name, file)| (name.clone(), Arc::clone(file))).collect();
@@ -265,8 +313,10 @@ impl Blobs for LocalBlobs {
             _ => {}
         }
         let writer = self.writer()?;
-        writer.put(hash, bytes)?;
-        writer.finish()
+        let (_, written) = writer.put_file(file)?;
+        writer.finish()?;
+        // Somebody may have written to it between the two times that it was read.
+        Ok(written == *hash)
     }
 
     fn list(&self) -> Result<Vec<ContentHash>, CasError> {

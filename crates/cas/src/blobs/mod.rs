@@ -27,20 +27,35 @@ pub trait Blobs: Send + Sync {
     /// All of its bytes, which have its hash.
     fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, CasError>;
 
+    /// Reads all of it, and fails unless it is there and its bytes have its hash.
+    fn verify(&self, hash: &ContentHash) -> Result<(), CasError>;
+
+    /// Opens a blob that is there and whole, to be read in parts. However large it is, little of it is in memory at a time.
+    fn open(&self, hash: &ContentHash) -> Result<Box<dyn BlobReader>, CasError>;
+
     /// Writes its bytes, which have its hash, into a file. On an error the file's content is worthless.
     fn copy_to(&self, hash: &ContentHash, file: &File) -> Result<(), CasError>;
 
     /// Begins to write. Nothing of it is promised before [`BlobWriter::finish`].
     fn writer<'a>(&'a self) -> Result<Box<dyn BlobWriter + 'a>, CasError>;
 
-    /// Puts a blob in place of one that is missing or damaged, durably.
-    fn replace(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), CasError>;
+    /// Puts a blob in place of one that is missing or damaged, durably, from a file that has its content. Whether it had.
+    fn replace(&self, hash: &ContentHash, file: &File) -> Result<bool, CasError>;
 
     /// The names of all blobs.
     fn list(&self) -> Result<Vec<ContentHash>, CasError>;
 
     /// Forgets every blob that `is_live` does not want and that is older than `grace`.
     fn sweep(&self, is_live: &dyn Fn(&ContentHash) -> bool, grace: Duration) -> Result<Swept, CasError>;
+}
+
+/// A blob that is open. It stays readable even if it is forgotten meanwhile.
+pub trait BlobReader: Send + Sync {
+    /// How many bytes it has.
+    fn length(&self) -> u64;
+
+    /// Fills the buffer from `at` on, as far as there is something.
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<usize, CasError>;
 }
 
 /// Blobs on their way in. Shared by threads.

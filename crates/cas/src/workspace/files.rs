@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -17,27 +19,61 @@ use crate::tree::Kind;
 impl Workspace {
     /// Writes a file, whole or not at all, making the folders above it. The executable bit of one that was there stays.
     pub fn write_file(&self, path: &WorkPath, bytes: &[u8]) -> Result<(), CasError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let folder = self.home.join("tmp");
-        let name = format!("edit-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let temporary = folder.join(&name);
-        let mut file = File::create(&temporary).map_err(CasError::at(&temporary))?;
-        let written = file.write_all(bytes).and_then(|()| file.sync_data());
-        if let Err(error) = written {
-            let _ = fs::remove_file(&temporary);
-            return Err(CasError::at(&temporary)(error));
+        self.write_with(path, self.is_executable(path), |mut file| file.write_all(bytes))
+    }
+
+    /// Writes a file with the content of a blob.
+    pub fn write_blob(&self, path: &WorkPath, hash: &ContentHash, executable: bool) -> Result<(), CasError> {
+        let mut outcome = Ok(());
+        self.write_with(path, executable, |file| {
+            outcome = self.blobs.copy_to(hash, file);
+            if outcome.is_ok() { Ok(()) } else { Err(ErrorKind::Other.into()) }
+        })
+        .or_else(|error| outcome.and(Err(error)))
+    }
+
+    /// Moves a complete file from outside into the workspace, making the folders above it. It must lie on the same file
+    /// system, and nobody else may know its name. Unless `executable` is given, the bit of one that was there stays.
+    pub fn place_file(&self, path: &WorkPath, from: &Path, executable: Option<bool>) -> Result<(), CasError> {
+        let executable = executable.unwrap_or_else(|| self.is_executable(path));
+        let mode = std::fs::Permissions::from_mode(if executable { 0o755 } else { 0o644 });
+        fs::set_permissions(from, mode).map_err(CasError::at(from))?;
+        self.place(from, path).map_err(self.folder.failed(path.as_str()))
+    }
+
+    /// Whether something has this name.
+    pub fn has_path(&self, path: &WorkPath) -> Result<bool, CasError> {
+        match self.folder.stat(path) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(self.folder.failed(path.as_str())(error)),
         }
-        let was_executable = self.folder.stat(path).is_ok_and(|stat| stat.kind() == Some(Kind::Executable));
-        let mode = rustix::fs::Mode::from_raw_mode(if was_executable { 0o755 } else { 0o644 });
-        rustix::fs::fchmod(&file, mode).map_err(CasError::errno(&temporary))?;
-        let placed = self.place(&temporary, path);
+    }
+
+    fn is_executable(&self, path: &WorkPath) -> bool {
+        self.folder.stat(path).is_ok_and(|stat| stat.kind() == Some(Kind::Executable))
+    }
+
+    fn write_with(
+        &self,
+        path: &WorkPath,
+        executable: bool,
+        write: impl FnOnce(&File) -> io::Result<()>,
+    ) -> Result<(), CasError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("edit-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let temporary = self.home.join("tmp").join(&name);
+        let file = File::create(&temporary).map_err(CasError::at(&temporary))?;
+        let placed = write(&file)
+            .map_err(CasError::at(&temporary))
+            .and_then(|()| self.place_file(path, &temporary, Some(executable)));
         if placed.is_err() {
             let _ = fs::remove_file(&temporary);
         }
-        placed.map_err(self.folder.failed(path.as_str()))
+        placed
     }
 
-    fn place(&self, temporary: &std::path::Path, path: &WorkPath) -> Result<(), Errno> {
+    fn place(&self, temporary: &Path, path: &WorkPath) -> Result<(), Errno> {
         let parent = path.parent().unwrap_or_default();
         if !parent.is_empty() {
             self.folder.create_folder(parent)?;
@@ -80,10 +116,7 @@ impl Workspace {
         let same = self.index.files.iter().filter(|(_, known)| known.entry.hash == *hash).map(|(path, _)| path);
         for path in same {
             let Ok(file) = self.folder.file(path) else { continue };
-            let mut bytes = Vec::new();
-            (&file).read_to_end(&mut bytes).map_err(CasError::at(&self.folder.path().join(path)))?;
-            if ContentHash::of(&bytes) == *hash {
-                self.blobs.replace(hash, &bytes)?;
+            if self.blobs.replace(hash, &file)? {
                 return Ok(true);
             }
         }

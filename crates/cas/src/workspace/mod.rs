@@ -41,6 +41,12 @@ pub struct Limits {
     pub bytes: u64,
 }
 
+impl Limits {
+    fn or_as_much_as(self, had: Self) -> Self {
+        Self { entries: self.entries.max(had.entries), bytes: self.bytes.max(had.bytes) }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self { entries: 200_000, bytes: 20 << 30 }
@@ -54,6 +60,8 @@ pub struct Workspace {
     blobs: Arc<dyn Blobs>,
     index: Index,
     limits: Limits,
+    /// What it is known to have had, be that more than the limits.
+    had: Limits,
     /// None until it is wanted, or while it is not to be trusted.
     watch: Option<Watch>,
     is_watching: bool,
@@ -87,6 +95,7 @@ impl Workspace {
             blobs,
             index,
             limits,
+            had: Limits { entries: 0, bytes: 0 },
             watch: None,
             is_watching: false,
             _lock: lock,
@@ -98,6 +107,13 @@ impl Workspace {
     pub fn forget(&mut self) {
         self.index.forget_state();
         self.watch = None;
+    }
+
+    /// Says how much a state has that was kept before. The limits may have been higher then; the folder may become that state,
+    /// or less, even if it is more than they are now.
+    pub fn had(&mut self, sizes: impl Iterator<Item = u64>) {
+        let (entries, bytes) = snapshot::count(sizes);
+        self.had = Limits { entries, bytes };
     }
 
     /// From now on, hears from the kernel what changes instead of looking for it, where the machine gives that.

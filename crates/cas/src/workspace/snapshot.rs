@@ -79,19 +79,22 @@ impl Workspace {
         }
     }
 
-    /// What there will be, before anything is read.
+    /// What there will be, before anything is read. What is too much already may become less, else nobody could tidy up.
     fn check_limits(
         &self,
         edits: &BTreeMap<WorkPath, Option<Entry>>,
         unknown: &[(WorkPath, Stat)],
     ) -> Result<(), CasError> {
-        let replaced =
-            |path: &WorkPath| edits.contains_key(path) || unknown.binary_search_by(|(new, _)| new.cmp(path)).is_ok();
-        let kept = self.index.files.iter().filter(|(path, _)| !replaced(path));
-        let sizes = kept.map(|(_, known)| known.entry.size).chain(unknown.iter().map(|(_, stat)| stat.size));
-        let (entries, bytes) = sizes.fold((0, 0), |(entries, bytes), size| (entries + 1, bytes + size));
-        for (what, has, most) in [("files", entries, self.limits.entries), ("bytes", bytes, self.limits.bytes)] {
-            if has > most {
+        let size = |known: &Known| known.entry.size;
+        let (had_entries, had_bytes) = count(self.index.files.values().map(size));
+        let allowed = self.limits.or_as_much_as(self.had);
+        let replaced = edits.keys().chain(unknown.iter().map(|(path, _)| path));
+        let (less_entries, less_bytes) = count(replaced.filter_map(|path| self.index.files.get(path)).map(size));
+        let (more_entries, more_bytes) = count(unknown.iter().map(|(_, stat)| stat.size));
+        let entries = (had_entries, had_entries - less_entries + more_entries, allowed.entries, self.limits.entries);
+        let bytes = (had_bytes, had_bytes - less_bytes + more_bytes, allowed.bytes, self.limits.bytes);
+        for (what, (had, has, allowed, most)) in [("files", entries), ("bytes", bytes)] {
+            if has > allowed.max(had) {
                 return Err(CasError::Limit { what, has, most });
             }
         }
@@ -177,6 +180,11 @@ impl Workspace {
             }
         }
     }
+}
+
+/// How many, and how much in all.
+pub(super) fn count(sizes: impl Iterator<Item = u64>) -> (u64, u64) {
+    sizes.fold((0, 0), |(entries, bytes), size| (entries + 1, bytes + size))
 }
 
 /// A writer that writes nothing.

@@ -351,6 +351,11 @@ fn a_workspace_that_is_too_large_is_refused() {
     fs::remove_file(chat.path("c")).unwrap();
     chat.write("b", &"x".repeat(200));
     assert!(matches!(chat.workspace.snapshot(&chat.nodes).unwrap_err(), CasError::Limit { what: "bytes", .. }));
+    // What is too much already may become less.
+    chat.workspace.limits = Limits { entries: 1, bytes: 1000 };
+    chat.snapshot();
+    fs::remove_file(chat.path("b")).unwrap();
+    chat.snapshot();
 }
 
 #[test]
@@ -465,6 +470,7 @@ fn a_forgotten_state_is_made_whole_again() {
         assert_eq!(chat.stored(&root), on_disk(chat.workspace.path()));
         // An error on the way forgets by itself: the limit here comes after the events were heard.
         chat.write("f3", "changed as well");
+        chat.write("one more", "");
         chat.workspace.limits.entries = 5;
         chat.workspace.snapshot(&chat.nodes).unwrap_err();
         chat.workspace.limits.entries = 1000;

@@ -1,7 +1,7 @@
 //! `kitbag workspace`
 
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kitbag_model::WorkPath;
@@ -9,8 +9,12 @@ use serde_json::{Value, json};
 
 use crate::cli::{Place, WorkspaceCommand};
 use crate::client::{Client, segment};
-use crate::failure::{Doing, Failure};
+use crate::failure::Failure;
+use crate::file_body::FileBody;
 use crate::output::{Output, table, text};
+
+/// What a file is sent as: its name says what it is.
+const BYTES: &str = "application/octet-stream";
 
 pub(crate) async fn run(
     place: &Place,
@@ -39,14 +43,23 @@ async fn dispatch(
         }
         WorkspaceCommand::Cat { path, manifest } => {
             let query = of(manifest).map(|query| format!("?{query}")).unwrap_or_default();
-            let bytes = client.get_bytes(&format!("{base}/files/{}{query}", file(&path)?)).await?;
-            let mut stdout = io::stdout().lock();
-            stdout.write_all(&bytes).and_then(|()| stdout.flush()).doing("cannot print the file")?;
+            client.download(&format!("{base}/files/{}{query}", file(&path)?), &mut io::stdout()).await?;
             Ok(ExitCode::SUCCESS)
         }
         WorkspaceCommand::Put { path, file: source } => {
-            let written = client.put_bytes(&format!("{base}/files/{}", file(&path)?), read(&source)?).await?;
+            let written =
+                client.put_file(&format!("{base}/files/{}", file(&path)?), FileBody::of_file(BYTES, &source)?).await?;
             output.result(&written, |written| text(written, "sha256").to_owned())
+        }
+        WorkspaceCommand::Upload { files, to, replace } => {
+            let address = format!("{base}/uploads{}", upload_query(to.as_deref(), replace));
+            let done = client.post_file(&address, FileBody::form(&named(files)?)?).await?;
+            output.result(&done, uploaded)
+        }
+        WorkspaceCommand::Unpack { archive, to, replace } => {
+            let address = format!("{base}/uploads{}", upload_query(to.as_deref(), replace));
+            let done = client.post_file(&address, FileBody::of_file("application/zip", &archive)?).await?;
+            output.result(&done, uploaded)
         }
         WorkspaceCommand::Mv { from, to } => {
             let state = client.post(&format!("{base}/rename"), &json!({ "from": from, "to": to })).await?;
@@ -102,13 +115,25 @@ fn file(path: &str) -> Result<String, Failure> {
     Ok(checked.parts().map(segment).collect::<Vec<_>>().join("/"))
 }
 
-fn read(source: &Path) -> Result<Vec<u8>, Failure> {
-    if source == Path::new("-") {
-        let mut bytes = Vec::new();
-        io::stdin().read_to_end(&mut bytes).doing("cannot read standard input")?;
-        return Ok(bytes);
-    }
-    std::fs::read(source).map_err(|error| Failure::wrong_use(format!("{}: {error}", source.display())))
+fn upload_query(to: Option<&str>, replace: bool) -> String {
+    let folder = to.map(|to| format!("&folder={}", segment(to.trim_end_matches('/')))).unwrap_or_default();
+    format!("?replace={replace}{folder}")
+}
+
+/// Each file with the name that it is to have.
+fn named(files: Vec<PathBuf>) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let name = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).map(ToOwned::to_owned);
+    let wrong = |path: &PathBuf| Failure::wrong_use(format!("{}: this cannot be the name of a file", path.display()));
+    files.into_iter().map(|path| Ok((name(&path).ok_or_else(|| wrong(&path))?, path))).collect()
+}
+
+fn uploaded(done: &Value) -> String {
+    let files = done["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let line = |file: &Value| {
+        let (path, wanted) = (plain(text(file, "path")), plain(text(file, "requestedPath")));
+        if path == wanted { path } else { format!("{path} (there is a {wanted} already)") }
+    };
+    files.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn file_table(files: &[Value]) -> String {

@@ -1,20 +1,25 @@
 //! Refuses a body by the length it announces, before a byte of it is read. One that announces none is cut off when the
 //! limit is reached.
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header;
 use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::transfer::takes_files;
 
 pub(crate) async fn refuse_large(State(app): State<App>, request: Request, next: Next) -> Result<Response, ApiError> {
     let announced: Option<u64> =
         request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let most = app.settings().max_body_bytes;
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let most = match takes_files(request.method(), route) {
+        true => app.settings().max_upload_bytes,
+        false => app.settings().max_body_bytes as u64,
+    };
     match announced {
-        Some(length) if length > most as u64 => Err(ApiError::new(
+        Some(length) if length > most => Err(ApiError::new(
             Code::PayloadTooLarge,
             format!("the body has {length} bytes, and at most {most} are taken"),
         )),

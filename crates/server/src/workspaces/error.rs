@@ -1,6 +1,7 @@
 //! Why something could not be done to a workspace.
 
 use kitbag_cas::CasError;
+use kitbag_model::WorkPath;
 use kitbag_store::{KeepError, StoreError};
 use rustix::io::Errno;
 
@@ -17,6 +18,9 @@ pub(crate) enum WorkspaceError {
     /// Somebody else changed the workspace in the meantime.
     #[error("the workspace has changed in the meantime")]
     Conflict,
+    /// A name is taken, and so long that no number fits behind it.
+    #[error("{0} is taken, and its name is too long to get a number")]
+    NameTaken(WorkPath),
     #[error(transparent)]
     Cas(#[from] CasError),
     #[error(transparent)]
@@ -41,6 +45,7 @@ impl From<WorkspaceError> for ApiError {
             WorkspaceError::Conflict => {
                 Self::new(Code::Conflict, "the workspace has changed in the meantime; read it again")
             }
+            error @ WorkspaceError::NameTaken(_) => Self::new(Code::Conflict, error.to_string()),
             WorkspaceError::Store(error) => error.into(),
             WorkspaceError::Cas(error @ (CasError::Corrupt { .. } | CasError::Missing { .. } | CasError::Node(_))) => {
                 tracing::error!(%error, "a workspace is damaged");

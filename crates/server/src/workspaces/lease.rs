@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use kitbag_cas::blobs::BlobReader;
 use kitbag_cas::tree::{self, NodeMap, Tree};
 use kitbag_cas::workspace::Workspace;
 use kitbag_cas::{CasError, Change, Entry, care};
@@ -120,8 +121,17 @@ impl Lease {
 
     async fn do_keep(&self, source: Source, source_ref: Option<String>) -> Result<Option<Manifest>, WorkspaceError> {
         let active = self.active().await?;
-        let snapshot = self.work(|workspace, nodes| Ok(workspace.snapshot(nodes)?)).await?;
         let before = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
+        let snapshot = self.work(move |workspace, nodes| match workspace.snapshot(nodes) {
+            Err(CasError::Limit { .. }) => {
+                // Perhaps nothing was added, and the limits were higher when the active state was kept.
+                let kept = tree::entries(&before, nodes).map_err(CasError::from)?;
+                workspace.had(kept.iter().map(|(_, entry)| entry.size));
+                Ok(workspace.snapshot(nodes)?)
+            }
+            taken => Ok(taken?),
+        });
+        let snapshot = snapshot.await?;
         if snapshot.tree.root == before {
             return Ok(active);
         }
@@ -152,6 +162,30 @@ impl Lease {
     pub(crate) async fn current(&self) -> Result<Option<Manifest>, WorkspaceError> {
         self.restore().await?;
         self.keep(Source::Edit, None).await
+    }
+
+    /// Changes the folder and keeps what came of it. If that cannot be done, the folder goes back to the active state: what
+    /// the caller was refused must not be in the way of everything that follows. [`Lease::current`] comes before.
+    pub(crate) async fn edit<T: Send + 'static>(
+        &self,
+        source: Source,
+        source_ref: Option<String>,
+        change: impl FnOnce(&mut Workspace) -> Result<T, WorkspaceError> + Send + 'static,
+    ) -> Result<(Option<Manifest>, T), WorkspaceError> {
+        let lease = self.clone();
+        uncancelled(async move {
+            let active = lease.active().await?;
+            let edited = match lease.work(|workspace, _| change(workspace)).await {
+                Ok(done) => lease.keep(source, source_ref).await.map(|manifest| (manifest, done)),
+                Err(error) => Err(error),
+            };
+            if edited.is_err() {
+                lease.go_to(active.map_or_else(|| tree::empty().root, |manifest| manifest.root)).await?;
+                lease.settle().await?;
+            }
+            edited
+        })
+        .await
     }
 
     /// Brings an earlier state back, as a new one that follows the active one. What was changed is kept first.
@@ -218,6 +252,11 @@ impl Lease {
     /// What differs between two states.
     pub(crate) async fn diff(&self, from: ContentHash, to: ContentHash) -> Result<Vec<Change>, WorkspaceError> {
         self.work(move |_, nodes| Ok(tree::diff(&from, &to, nodes).map_err(CasError::from)?)).await
+    }
+
+    /// A blob, to be read in parts. It can be read even when the lease is over.
+    pub(crate) async fn open(&self, hash: ContentHash) -> Result<Box<dyn BlobReader>, WorkspaceError> {
+        self.work(move |workspace, _| Ok(workspace.blobs().open(&hash)?)).await
     }
 
     /// The bytes of a blob.

@@ -7,6 +7,7 @@
 mod error;
 mod lease;
 mod nodes;
+mod upload;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use kitbag_store::Store;
 
 pub(crate) use error::WorkspaceError;
 pub(crate) use lease::Lease;
+pub(crate) use upload::Upload;
 
 /// So many workspaces are kept open when nobody uses them.
 const IDLE: usize = 64;
@@ -29,6 +31,7 @@ const IDLE: usize = 64;
 pub(crate) struct Workspaces {
     data: PathBuf,
     store: Store,
+    limits: Limits,
     open: Arc<Mutex<Slots>>,
 }
 
@@ -44,8 +47,8 @@ pub(crate) struct Slot {
 }
 
 impl Workspaces {
-    pub(crate) fn new(data: PathBuf, store: Store) -> Self {
-        Self { data, store, open: Arc::default() }
+    pub(crate) fn new(data: PathBuf, store: Store, limits: Limits) -> Self {
+        Self { data, store, limits, open: Arc::default() }
     }
 
     /// Waits for the right to change a chat's workspace.
@@ -88,7 +91,7 @@ impl Workspaces {
     fn open_workspace(&self, org: &OrgId, chat: ChatId) -> Result<Workspace, WorkspaceError> {
         let home = self.home(org, chat);
         let blobs = Arc::new(LocalBlobs::open(&home)?);
-        let mut workspace = Workspace::open(&home, blobs, Limits::default())?;
+        let mut workspace = Workspace::open(&home, blobs, self.limits)?;
         workspace.watch();
         Ok(workspace)
     }

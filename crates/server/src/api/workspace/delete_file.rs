@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use kitbag_cas::workspace::Workspace;
 use kitbag_model::Source;
 
 use super::{FilePath, current_entry, explain};
@@ -25,10 +26,7 @@ pub(crate) async fn delete_workspace_file(
     let (chat, path) = (at.chat()?, at.path()?);
     let lease = app.workspaces().lease(&caller.org, chat).await;
     current_entry(&lease, chat, &path, &headers).await?;
-    let gone = lease.change(move |workspace| workspace.remove_file(&path)).await.map_err(explain(chat))?;
-    if !gone {
-        return Err(at.not_found());
-    }
-    lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
-    Ok(StatusCode::NO_CONTENT)
+    let remove = move |workspace: &mut Workspace| Ok(workspace.remove_file(&path)?);
+    let (_, was_there) = lease.edit(Source::Edit, None, remove).await.map_err(explain(chat))?;
+    if was_there { Ok(StatusCode::NO_CONTENT) } else { Err(at.not_found()) }
 }

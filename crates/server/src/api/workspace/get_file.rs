@@ -13,6 +13,7 @@ use crate::access::origin::only;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::{PathOf, QueryOf};
 use crate::app::App;
+use crate::transfer::stream_blob;
 
 /// Which state.
 #[derive(Deserialize, IntoParams)]
@@ -45,8 +46,9 @@ pub(crate) async fn get_workspace_file(
     let root = manifest.ok_or_else(|| at.not_found())?.root;
     let entry = lease.find(root, path.clone()).await.map_err(explain(chat))?;
     let entry = entry.filter(|entry| entry.kind != Kind::Folder).ok_or_else(|| at.not_found())?;
-    let bytes = lease.read(entry.hash).await.map_err(explain(chat))?;
+    let blob = lease.open(entry.hash).await.map_err(explain(chat))?;
     drop(lease);
+    let length = blob.length();
     let kind = mime_guess::from_path(path.as_str()).first_or_octet_stream().to_string();
     let mut answer = HeaderMap::new();
     let mut set = |name, value: String| -> Result<(), ApiError> {
@@ -57,22 +59,25 @@ pub(crate) async fn get_workspace_file(
     set(header::ETAG, format!("\"{}\"", entry.hash))?;
     set(header::ACCEPT_RANGES, "bytes".to_owned())?;
     set(header::CONTENT_DISPOSITION, disposition(path.name()))?;
-    match only(&headers, &header::RANGE).map(|range| parse_range(range, bytes.len())) {
-        None | Some(Range::Whole) => Ok((answer, bytes).into_response()),
+    match only(&headers, &header::RANGE).map(|range| parse_range(range, length)) {
+        None | Some(Range::Whole) => {
+            set(header::CONTENT_LENGTH, length.to_string())?;
+            Ok((answer, stream_blob(blob, 0, length)).into_response())
+        }
         Some(Range::Part(from, to)) => {
-            let range = format!("bytes {from}-{to}/{}", bytes.len());
-            let part = bytes[from..=to].to_vec();
-            Ok((StatusCode::PARTIAL_CONTENT, answer, [(header::CONTENT_RANGE, range)], part).into_response())
+            set(header::CONTENT_RANGE, format!("bytes {from}-{to}/{length}"))?;
+            set(header::CONTENT_LENGTH, (to - from + 1).to_string())?;
+            Ok((StatusCode::PARTIAL_CONTENT, answer, stream_blob(blob, from, to - from + 1)).into_response())
         }
         Some(Range::Outside) => {
-            let range = [(header::CONTENT_RANGE, format!("bytes */{}", bytes.len()))];
+            let range = [(header::CONTENT_RANGE, format!("bytes */{length}"))];
             Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response())
         }
     }
 }
 
 /// The name that a browser saves it under, in the form that takes every character.
-fn disposition(name: &str) -> String {
+pub(super) fn disposition(name: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let encode = |byte: u8| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     format!("attachment; filename*=UTF-8''{}", name.bytes().map(encode).collect::<String>())
@@ -83,18 +88,18 @@ enum Range {
     /// Several parts, or another unit: then all of it is a right answer.
     Whole,
     /// From the one byte to the other, both included.
-    Part(usize, usize),
+    Part(u64, u64),
     Outside,
 }
 
-fn parse_range(text: &str, length: usize) -> Range {
+fn parse_range(text: &str, length: u64) -> Range {
     let Some((from, to)) = text.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
         return Range::Whole;
     };
-    let (from, to) = match (from.trim().parse::<usize>(), to.trim().parse::<usize>()) {
+    let (from, to) = match (from.trim().parse::<u64>(), to.trim().parse::<u64>()) {
         (Ok(from), Ok(to)) if from <= to => (from, to),
-        (Ok(from), Err(_)) if to.trim().is_empty() => (from, usize::MAX),
-        (Err(_), Ok(last)) if from.trim().is_empty() && last > 0 => (length.saturating_sub(last), usize::MAX),
+        (Ok(from), Err(_)) if to.trim().is_empty() => (from, u64::MAX),
+        (Err(_), Ok(last)) if from.trim().is_empty() && last > 0 => (length.saturating_sub(last), u64::MAX),
         _ => return Range::Whole,
     };
     if from < length { Range::Part(from, to.min(length - 1)) } else { Range::Outside }

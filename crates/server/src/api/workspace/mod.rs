@@ -13,6 +13,7 @@ pub(crate) mod put_file;
 pub(crate) mod rename;
 pub(crate) mod restore;
 pub(crate) mod snapshot;
+pub(crate) mod upload;
 mod view;
 
 use axum::http::{HeaderMap, header};

@@ -1,9 +1,10 @@
 //! `PUT /v1/orgs/{org}/chats/{chat}/workspace/files/{path}`
 
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use kitbag_cas::workspace::Workspace;
 use kitbag_model::Source;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -40,14 +41,17 @@ pub(crate) async fn put_workspace_file(
     caller: MayUse,
     PathOf(at): PathOf<FilePath>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<(StatusCode, Json<WrittenView>), ApiError> {
     let (chat, path) = (at.chat()?, at.path()?);
+    let settings = app.settings();
+    let body = body.into_data_stream();
+    let staged = app.inbox().receive(body, settings.max_upload_bytes, settings.request_timeout).await?;
     let lease = app.workspaces().lease(&caller.org, chat).await;
     let current = current_entry(&lease, chat, &path, &headers).await?;
     let written = path.clone();
-    lease.change(move |workspace| workspace.write_file(&written, &body)).await.map_err(explain(chat))?;
-    let manifest = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
+    let place = move |workspace: &mut Workspace| Ok(workspace.place_file(&written, staged.path(), None)?);
+    let (manifest, ()) = lease.edit(Source::Edit, None, place).await.map_err(explain(chat))?;
     let manifest = manifest.ok_or_else(|| ApiError::new(Code::Conflict, "the file went away while it was written"))?;
     let entry = lease.find(manifest.root, path).await.map_err(explain(chat))?;
     let entry = entry.ok_or_else(|| ApiError::new(Code::Conflict, "the file went away while it was written"))?;

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use kitbag_cas::workspace::Workspace;
 use kitbag_model::{Source, WorkPath};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -41,8 +42,8 @@ pub(crate) async fn rename_workspace_file(
     let to: WorkPath = body.to.parse().map_err(|reason| ApiError::invalid("to", reason))?;
     let lease = app.workspaces().lease(&caller.org, chat).await;
     lease.current().await.map_err(explain(chat))?;
-    let was_there = lease.change(move |workspace| workspace.rename(&from, &to)).await.map_err(explain(chat))?;
-    let manifest = lease.keep(Source::Edit, None).await.map_err(explain(chat))?;
+    let rename = move |workspace: &mut Workspace| Ok(workspace.rename(&from, &to)?);
+    let (manifest, was_there) = lease.edit(Source::Edit, None, rename).await.map_err(explain(chat))?;
     let manifest = manifest.filter(|_| was_there).ok_or_else(|| ApiError::not_found("file", &body.from))?;
     let entries = lease.entries(manifest.root).await.map_err(explain(chat))?;
     Ok(Json(ManifestView::new(manifest, entries)))

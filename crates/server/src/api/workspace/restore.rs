@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use kitbag_cas::Kind;
+use kitbag_cas::workspace::Workspace;
 use kitbag_model::{Source, WorkPath};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -50,9 +51,9 @@ pub(crate) async fn restore_workspace_file(
             "is a link or a folder in that state; only files can be brought back alone",
         ));
     }
-    let bytes = lease.read(entry.hash).await.map_err(explain(chat))?;
-    lease.change(move |workspace| workspace.write_file(&file, &bytes)).await.map_err(explain(chat))?;
-    let manifest = lease.keep(Source::Edit, Some(from.id.to_string())).await.map_err(explain(chat))?;
+    let executable = entry.kind == Kind::Executable;
+    let write = move |workspace: &mut Workspace| Ok(workspace.write_blob(&file, &entry.hash, executable)?);
+    let (manifest, ()) = lease.edit(Source::Edit, Some(from.id.to_string()), write).await.map_err(explain(chat))?;
     let manifest = manifest.ok_or_else(|| ApiError::new(Code::Conflict, "the file went away while it was written"))?;
     let entries = lease.entries(manifest.root).await.map_err(explain(chat))?;
     Ok(Json(ManifestView::new(manifest, entries)))

@@ -1,0 +1,157 @@
+//! `POST /v1/orgs/{org}/chats/{chat}/workspace/uploads`
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request, State};
+use axum::http::header;
+use kitbag_model::{ChatId, WorkPath};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{EntryView, explain};
+use crate::access::caller::MayUse;
+use crate::api::chats::ChatPath;
+use crate::api::error::{ApiError, Code, ErrorBody};
+use crate::api::input::{PathOf, QueryOf};
+use crate::app::App;
+use crate::workspaces::Upload;
+
+/// Where to, and what about names that are taken.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct UploadQuery {
+    /// The folder that the files go to; the workspace itself, if absent.
+    folder: Option<String>,
+    /// Whether a file replaces one of the same name. If not, it gets another: `name_1.ext`.
+    #[serde(default)]
+    replace: bool,
+}
+
+/// A form with files.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "it describes the form; the parts are read one by one")]
+pub(crate) struct UploadForm {
+    /// The files. A file's name may be a path below the folder.
+    #[schema(value_type = Vec<String>, format = Binary)]
+    file: Vec<Vec<u8>>,
+}
+
+/// What was uploaded.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Uploaded {
+    files: Vec<UploadedFile>,
+    /// The state that has them.
+    manifest_id: String,
+}
+
+/// One file of an upload.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UploadedFile {
+    path: String,
+    /// What it would be called if that name had been free.
+    requested_path: String,
+    #[serde(flatten)]
+    entry: EntryView,
+}
+
+/// Upload many files, or an archive of them
+///
+/// A form (`multipart/form-data`) whose parts are files, or a ZIP (`application/zip`) that is unpacked. Everything arrives or
+/// nothing does.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/chats/{chat}/workspace/uploads", tag = "workspace",
+    params(ChatPath, UploadQuery),
+    request_body(content((UploadForm = "multipart/form-data"), (Vec<u8> = "application/zip"))),
+    responses((status = 200, body = Uploaded), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn upload_workspace_files(
+    State(app): State<App>,
+    caller: MayUse,
+    PathOf(path): PathOf<ChatPath>,
+    QueryOf(query): QueryOf<UploadQuery>,
+    request: Request,
+) -> Result<Json<Uploaded>, ApiError> {
+    let chat = path.id()?;
+    let folder = query.folder.unwrap_or_default();
+    if !folder.is_empty() {
+        folder.parse::<WorkPath>().map_err(|reason| ApiError::invalid("folder", reason))?;
+    }
+    // Before the files are taken: nobody wants to wait for them to hear that there is no such chat.
+    app.store().read(&caller.org).await?.chat(chat).await?.ok_or_else(|| path.not_found())?;
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let files = match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+        "multipart/form-data" => from_form(&app, request, &folder).await?,
+        "application/zip" | "application/x-zip-compressed" => from_archive(&app, request.into_body(), &folder).await?,
+        _ => {
+            let message = "the files must come as multipart/form-data, or as a ZIP with Content-Type: application/zip";
+            return Err(ApiError::new(Code::UnsupportedMediaType, message));
+        }
+    };
+    if files.is_empty() {
+        return Err(ApiError::new(Code::BadRequest, "there is no file in the body"));
+    }
+    keep(&app, &caller, chat, files, query.replace).await
+}
+
+async fn keep(
+    app: &App,
+    caller: &MayUse,
+    chat: ChatId,
+    files: Vec<Upload>,
+    replace: bool,
+) -> Result<Json<Uploaded>, ApiError> {
+    let requested: Vec<String> = files.iter().map(|file| file.path.to_string()).collect();
+    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let (manifest, names) = lease.upload(files, replace).await.map_err(explain(chat))?;
+    let went = || ApiError::new(Code::Conflict, "a file went away while it was written");
+    let manifest = manifest.ok_or_else(went)?;
+    let mut files = Vec::with_capacity(names.len());
+    for (name, requested_path) in names.into_iter().zip(requested) {
+        let path = name.to_string();
+        let entry = lease.find(manifest.root, name).await.map_err(explain(chat))?.ok_or_else(went)?;
+        files.push(UploadedFile { path, requested_path, entry: entry.into() });
+    }
+    Ok(Json(Uploaded { files, manifest_id: manifest.id.to_string() }))
+}
+
+async fn from_form(app: &App, mut request: Request, folder: &str) -> Result<Vec<Upload>, ApiError> {
+    let settings = app.settings();
+    let mut left = settings.max_upload_bytes;
+    let unreadable =
+        |error: &dyn std::fmt::Display| ApiError::new(Code::BadRequest, format!("the form cannot be read: {error}"));
+    // The limit is kept here, file by file.
+    DefaultBodyLimit::disable().apply(&mut request);
+    let mut form = Multipart::from_request(request, app).await.map_err(|error| unreadable(&error.body_text()))?;
+    let mut files = Vec::new();
+    loop {
+        let field = tokio::time::timeout(settings.request_timeout, form.next_field()).await;
+        let stalled = || ApiError::new(Code::Timeout, "the form did not get on");
+        let Some(field) = field.map_err(|_| stalled())?.map_err(|error| unreadable(&error.body_text()))? else { break };
+        let Some(name) = field.file_name().map(plain_name) else {
+            let name = field.name().unwrap_or_default();
+            return Err(ApiError::new(
+                Code::BadRequest,
+                format!("the part {name:?} is not a file: it has no file name"),
+            ));
+        };
+        let path = WorkPath::below(folder, &name).map_err(|reason| {
+            ApiError::new(Code::BadRequest, format!("the file name {name:?} cannot be used: it {reason}"))
+        })?;
+        let file = app.inbox().receive(field, left, settings.request_timeout).await?;
+        left = left.saturating_sub(file.path().metadata().map_err(ApiError::internal)?.len());
+        files.push(Upload { path, file, executable: None });
+    }
+    Ok(files)
+}
+
+/// A name as it was before the form: there, quotes and ends of lines are written like this, and nothing else is.
+fn plain_name(name: &str) -> String {
+    name.replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n")
+}
+
+async fn from_archive(_app: &App, _body: Body, _folder: &str) -> Result<Vec<Upload>, ApiError> {
+    Err(ApiError::new(Code::UnsupportedMediaType, "not yet"))
+}

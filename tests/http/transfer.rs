@@ -1,0 +1,152 @@
+//! Files in and out: large ones, many at once, archives, and the limits on all of them.
+
+use kitbag_testkit::{Answer, Server, TestDatabase, on_both};
+use reqwest::{Method, header};
+use serde_json::{Value, json};
+
+use crate::{BINARY, CHATS, new_chat, serve, whole_list};
+
+/// A form with files, as a browser sends it.
+fn form(files: &[(&str, &str)]) -> (String, String) {
+    let part = |(name, content): &(&str, &str)| {
+        format!("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n{content}\r\n")
+    };
+    let body = files.iter().map(part).collect::<String>() + "--b--\r\n";
+    ("multipart/form-data; boundary=b".to_owned(), body)
+}
+
+async fn send(server: &Server, chat: &str, query: &str, (kind, body): (String, impl Into<reqwest::Body>)) -> Answer {
+    let address = format!("{CHATS}/{chat}/workspace/uploads{query}");
+    Answer::of(server.request(Method::POST, &address).header(header::CONTENT_TYPE, kind).body(body)).await
+}
+
+async fn content(server: &Server, chat: &str, path: &str) -> String {
+    let answer = server.request(Method::GET, &format!("{CHATS}/{chat}/workspace/files/{path}")).send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{path}");
+    answer.text().await.unwrap()
+}
+
+async fn paths(server: &Server, chat: &str) -> Vec<String> {
+    let files = whole_list(server, &format!("{CHATS}/{chat}/workspace/files"), 200).await;
+    files.iter().map(|file| file["path"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The most memory that the server ever used, in bytes.
+fn peak_memory(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
+}
+
+on_both! {
+    async fn names_that_are_taken_get_a_number(database: TestDatabase) {
+        let server = serve(&database);
+        let chat = new_chat(&server).await;
+        let first = send(&server, &chat, "", form(&[("a.txt", "1"), ("x/b.txt", "2"), ("a.txt", "3")])).await.expect(200);
+        let names = |answer: &Value| -> Vec<(String, String)> {
+            let text = |file: &Value, key: &str| file[key].as_str().unwrap().to_owned();
+            answer["files"].as_array().unwrap().iter().map(|file| (text(file, "requestedPath"), text(file, "path"))).collect()
+        };
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(names(&first), [pair("a.txt", "a.txt"), pair("x/b.txt", "x/b.txt"), pair("a.txt", "a_1.txt")]);
+        let second = send(&server, &chat, "?folder=x", form(&[("b.txt", "4"), ("%22q%22.txt", "5")])).await.expect(200);
+        assert_eq!(names(&second), [pair("x/b.txt", "x/b_1.txt"), pair("x/\"q\".txt", "x/\"q\".txt")]);
+        assert_eq!(content(&server, &chat, "a_1.txt").await, "3");
+        assert_eq!(content(&server, &chat, "x/b.txt").await, "2");
+        assert_eq!(content(&server, &chat, "x/b_1.txt").await, "4");
+        let third = send(&server, &chat, "?replace=true", form(&[("a.txt", "new")])).await.expect(200);
+        assert_eq!(names(&third), [pair("a.txt", "a.txt")]);
+        assert_eq!(content(&server, &chat, "a.txt").await, "new");
+        let state = server.get(&format!("{CHATS}/{chat}/workspace/manifest")).await.expect(200);
+        assert_eq!((&state["source"], &state["id"]), (&json!("user_upload"), &third["manifestId"]));
+    }
+}
+
+#[tokio::test]
+async fn an_upload_arrives_whole_or_not_at_all() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let chat = new_chat(&server).await;
+    send(&server, &chat, "", form(&[("taken", "a file"), ("keep.txt", "old")])).await.expect(200);
+    let before = server.get(&format!("{CHATS}/{chat}/workspace/manifest")).await.expect(200);
+    // The second cannot be placed: a file is where it needs a folder. The first was placed by then.
+    send(&server, &chat, "?replace=true", form(&[("keep.txt", "new"), ("taken/below.txt", "x")]))
+        .await
+        .expect_error(409, "CONFLICT");
+    assert_eq!(server.get(&format!("{CHATS}/{chat}/workspace/manifest")).await.expect(200), before);
+    assert_eq!(content(&server, &chat, "keep.txt").await, "old");
+    for (query, body, status, code) in [
+        ("", form(&[("../up", "x")]), 400, "BAD_REQUEST"),
+        ("", form(&[("a\\b", "x")]), 400, "BAD_REQUEST"),
+        ("", form(&[("ok", "x"), ("/abs", "x")]), 400, "BAD_REQUEST"),
+        ("", form(&[]), 400, "BAD_REQUEST"),
+        ("?folder=../x", form(&[("a", "x")]), 400, "BAD_REQUEST"),
+        ("?overwrite=yes", form(&[("a", "x")]), 400, "BAD_REQUEST"),
+        ("", ("multipart/form-data".to_owned(), "x".to_owned()), 400, "BAD_REQUEST"),
+        ("", ("multipart/form-data; boundary=b".to_owned(), "--b\r\nbroken".to_owned()), 400, "BAD_REQUEST"),
+        ("", ("text/plain".to_owned(), "x".to_owned()), 415, "UNSUPPORTED_MEDIA_TYPE"),
+    ] {
+        send(&server, &chat, query, body).await.expect_error(status, code);
+    }
+    let nobody = "01890a5d-ac96-774b-bcce-b302099a8057";
+    send(&server, nobody, "", form(&[("a", "x")])).await.expect_error(404, "NOT_FOUND");
+    assert_eq!(paths(&server, &chat).await, ["keep.txt", "taken"]);
+    let inbox: Vec<_> = std::fs::read_dir(database.data().join("inbox")).unwrap().collect();
+    assert!(inbox.is_empty(), "{inbox:?}");
+}
+
+#[tokio::test]
+async fn large_files_pass_through_little_memory() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let chat = new_chat(&server).await;
+    let at = format!("{CHATS}/{chat}/workspace/files/large.bin");
+    let large: Vec<u8> = (0..60_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let before = peak_memory(&server);
+    let put = Answer::of(server.request(Method::PUT, &at).body(large.clone())).await.expect(201);
+    assert_eq!(put["size"], 60_000_000);
+    let got = server.request(Method::GET, &at).send().await.unwrap();
+    assert_eq!(got.headers()[header::CONTENT_LENGTH], "60000000");
+    assert!(got.bytes().await.unwrap() == large, "the file came back changed");
+    let part = server.request(Method::GET, &at).header(header::RANGE, "bytes=59999990-").send().await.unwrap();
+    assert_eq!((part.status().as_u16(), &part.headers()[header::CONTENT_LENGTH]), (206, &"10".parse().unwrap()));
+    assert_eq!(part.bytes().await.unwrap(), large[59_999_990..]);
+    let body = json!({ "path": "large.bin", "manifestId": put["manifestId"] });
+    server.post(&format!("{CHATS}/{chat}/workspace/restore"), &body).await.expect(200);
+    server.post(&format!("{CHATS}/{chat}/workspace/fsck"), &json!({})).await.expect(200);
+    let grown = peak_memory(&server) - before;
+    assert!(grown < 30_000_000, "the server needed {grown} bytes more for a file of 60,000,000");
+}
+
+#[tokio::test]
+async fn limits_are_kept_and_do_not_forbid_tidying_up() {
+    let database = TestDatabase::sqlite();
+    let start = |more: &[&str]| Server::start(BINARY, &database, more);
+    let server = start(&["--max-upload-bytes", "1000", "--max-workspace-files", "3", "--max-workspace-bytes", "1500"]);
+    let chat = new_chat(&server).await;
+    let put = async |server: &Server, path: &str, size: usize| {
+        let address = format!("{CHATS}/{chat}/workspace/files/{path}");
+        Answer::of(server.request(Method::PUT, &address).body("x".repeat(size))).await
+    };
+    put(&server, "a", 900).await.expect(201);
+    put(&server, "b", 1001).await.expect_error(413, "PAYLOAD_TOO_LARGE");
+    let without_length = reqwest::Body::wrap_stream(tokio_stream::iter(
+        [600, 600].map(|size| Ok::<_, std::io::Error>("x".repeat(size))),
+    ));
+    let address = format!("{CHATS}/{chat}/workspace/files/b");
+    Answer::of(server.request(Method::PUT, &address).body(without_length)).await.expect_error(413, "PAYLOAD_TOO_LARGE");
+    put(&server, "b", 700).await.expect_error(429, "QUOTA_EXCEEDED");
+    assert_eq!(paths(&server, &chat).await, ["a"], "what was refused must not stay in the folder");
+    let many = form(&[("1", ""), ("2", ""), ("3", "")]);
+    send(&server, &chat, "", many).await.expect_error(429, "QUOTA_EXCEEDED");
+    put(&server, "b", 500).await.expect(201);
+    put(&server, "c", 0).await.expect(201);
+    assert_eq!(paths(&server, &chat).await, ["a", "b", "c"]);
+    drop(server);
+    // The operator gives less from now on: what is there stays, can be read, and can become less.
+    let server = start(&["--max-workspace-files", "1"]);
+    put(&server, "d", 1).await.expect_error(429, "QUOTA_EXCEEDED");
+    let gone = Answer::of(server.request(Method::DELETE, &format!("{CHATS}/{chat}/workspace/files/b"))).await;
+    gone.expect(204);
+    assert_eq!(paths(&server, &chat).await, ["a", "c"]);
+}
