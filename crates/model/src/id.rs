@@ -25,6 +25,36 @@ pub enum IdError {
         /// What the id was to name.
         kind: &'static str,
     },
+    /// An id that means something else already: a word of the id syntax, or a device on Windows, where no folder can
+    /// have that name.
+    #[error("\"{id}\" is reserved and cannot be a {kind} id")]
+    Reserved {
+        /// What the id was to name.
+        kind: &'static str,
+        /// The id.
+        id: String,
+    },
+    /// A tool inside its toolset that breaks the rule.
+    #[error("not a valid tool id: it must match ^[A-Za-z0-9_][A-Za-z0-9_-]{{0,63}}$")]
+    NotLocalTool,
+    /// A skill that breaks the rule of `SKILL.md`.
+    #[error(
+        "not a valid skill id: it must have at most 64 characters and match ^[a-z0-9]+(-[a-z0-9]+)*$ (lower-case \
+         letters and digits, single hyphens between)"
+    )]
+    NotSkill,
+    /// Not two ids with `~` between.
+    #[error("not a server key: server keys are written {{toolset id}}~{{server id}}")]
+    NotServerKey,
+    /// Neither of the forms that tool ids have.
+    #[error(
+        "not a tool id: write {{name}} for a built-in tool, {{toolset id}}:{{tool id}} for a tool of a toolset, \
+         mcp:{{toolset id}}~{{server id}}:{{tool name}} for a tool of an MCP server"
+    )]
+    NotTool,
+    /// The name of an MCP server's tool that cannot be kept.
+    #[error("not a valid MCP tool name: it must have 1 to {most} bytes and no NUL", most = crate::tool_id::LONGEST_MCP_NAME)]
+    NotMcpName,
 }
 
 macro_rules! generated_id {
@@ -139,10 +169,11 @@ impl FromStr for OrgId {
 }
 
 text_serde!(OrgId);
+pub(crate) use text_serde;
 
 /// The rule for ids that people choose. They become folder names and parts of other ids, so `.`, `/`, `~` and `:`
 /// are out.
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     let Some(first) = bytes.next() else { return false };
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();

@@ -1,4 +1,4 @@
-//! Pure data and the rules that hold for it: ids, scopes, tokens, chats, messages.
+//! Pure data and the rules that hold for it: ids, scopes, tokens, chats, messages, toolsets.
 //!
 //! This crate does no I/O, starts no task and knows neither SQL nor HTTP. A value of one of these types has been
 //! checked; code that holds one need not check again.
@@ -8,26 +8,49 @@ pub mod chat;
 mod credential;
 pub mod hash;
 pub mod id;
+pub mod launch;
 pub mod manifest;
 pub mod message;
+pub mod name;
 pub mod organization;
+pub mod override_key;
+pub mod overrides;
 pub mod path;
+pub mod placeholder;
+pub mod python;
+pub mod renderer;
 pub mod secret;
 pub mod session;
 pub mod text;
 pub mod time;
 pub mod token;
+pub mod tool_id;
+pub mod toolset;
+pub mod version;
 
 pub use access::{Scope, Scopes};
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
 pub use hash::{ContentHash, Hasher};
 pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, UserId};
+pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
 pub use manifest::{Manifest, NewManifest, Source};
 pub use message::{Content, ContentError, Message, NewMessage, Parent, Role};
+pub use name::{LocalToolId, ServerId, ServerKey, SkillId, ToolsetId};
 pub use organization::{Organization, OrganizationName};
+pub use override_key::{OverrideKey, OverrideKeyError};
+pub use overrides::{Chosen, Effective, Layers, Origin, Override};
 pub use path::{PathError, WorkPath};
+pub use placeholder::{EnvNotSet, PlaceholderError, Template};
+pub use python::{Entrypoint, PythonNeeds, PythonVersion, Requirement};
+pub use renderer::{Renderer, RendererError, Rendering};
 pub use secret::{Secret, SecretHash};
 pub use session::{Session, SessionCookie};
 pub use text::TextError;
 pub use time::Timestamp;
 pub use token::{BearerToken, MalformedToken, NewToken, Token, TokenName};
+pub use tool_id::{McpToolName, ToolId};
+pub use toolset::{
+    Definition, Description, DisplayName, FileKind, McpServer, Permissions, PythonTool, SkillRef, SourceType,
+    Visibility,
+};
+pub use version::{Version, VersionError};

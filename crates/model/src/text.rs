@@ -38,14 +38,32 @@ pub(crate) fn one_line(text: &str, most: usize) -> Result<(), TextError> {
     if has > most { Err(TextError::TooLong { most, has }) } else { Ok(()) }
 }
 
+/// Checks a text that may have several lines: line breaks and tabs are fine, other control characters are not.
+pub(crate) fn several_lines(text: &str, most: usize) -> Result<(), TextError> {
+    let bad = |c: char| (c.is_control() && !matches!(c, '\n' | '\r' | '\t')) || is_direction(c);
+    if let Some((position, c)) = text.chars().enumerate().find(|(_, c)| bad(*c)) {
+        return Err(TextError::Control { position, code: c.into() });
+    }
+    let has = text.chars().count();
+    if has > most { Err(TextError::TooLong { most, has }) } else { Ok(()) }
+}
+
 /// Characters that turn the order of those around them, so that a text looks like another one.
-fn is_direction(c: char) -> bool {
+pub(crate) fn is_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
 /// A checked text of one line: `line_type!(/// doc  Name, most)`.
 macro_rules! line_type {
     ($(#[$doc:meta])* $name:ident, $most:literal) => {
+        $crate::text::text_type!($(#[$doc])* $name, $most, one_line);
+    };
+}
+pub(crate) use line_type;
+
+/// A checked text: `text_type!(/// doc  Name, most, rule)`, where the rule is a function of this file.
+macro_rules! text_type {
+    ($(#[$doc:meta])* $name:ident, $most:literal, $rule:ident) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Eq, PartialEq)]
         pub struct $name(String);
@@ -64,7 +82,7 @@ macro_rules! line_type {
             type Err = $crate::text::TextError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                $crate::text::one_line(text, $most).map(|()| Self(text.to_owned()))
+                $crate::text::$rule(text, $most).map(|()| Self(text.to_owned()))
             }
         }
 
@@ -73,9 +91,21 @@ macro_rules! line_type {
                 f.write_str(&self.0)
             }
         }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                <String as serde::Deserialize>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
     };
 }
-pub(crate) use line_type;
+pub(crate) use text_type;
 
 #[cfg(test)]
 mod tests {
@@ -92,5 +122,14 @@ mod tests {
         assert_eq!(one_line("a\u{202e}b", 9), Err(TextError::Control { position: 1, code: 0x202e }));
         assert_eq!(one_line("\u{200b}", 9), Err(TextError::Empty));
         assert_eq!(one_line("\u{1b}[31mred", 9), Err(TextError::Control { position: 0, code: 27 }));
+    }
+
+    #[test]
+    fn texts_of_several_lines() {
+        assert_eq!(several_lines("", 9), Ok(()));
+        assert_eq!(several_lines("a\r\n\tb", 9), Ok(()));
+        assert_eq!(several_lines("abc", 2), Err(TextError::TooLong { most: 2, has: 3 }));
+        assert_eq!(several_lines("a\0", 9), Err(TextError::Control { position: 1, code: 0 }));
+        assert_eq!(several_lines("a\u{202e}b", 9), Err(TextError::Control { position: 1, code: 0x202e }));
     }
 }
