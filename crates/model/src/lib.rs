@@ -4,13 +4,16 @@
 //! checked; code that holds one need not check again.
 
 pub mod access;
+pub mod builtin;
 pub mod chat;
 mod credential;
 pub mod hash;
 pub mod id;
+pub mod installed;
 pub mod launch;
 pub mod manifest;
 pub mod message;
+pub mod model_name;
 pub mod name;
 pub mod organization;
 pub mod override_key;
@@ -29,9 +32,11 @@ pub mod toolset;
 pub mod version;
 
 pub use access::{Scope, Scopes};
+pub use builtin::{BUILTINS, Builtin};
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
 pub use hash::{ContentHash, Hasher};
 pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, UserId};
+pub use installed::{Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
 pub use manifest::{Manifest, NewManifest, Source};
 pub use message::{Content, ContentError, Message, NewMessage, Parent, Role};

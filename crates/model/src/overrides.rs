@@ -28,6 +28,20 @@ impl Override {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Takes over what another one overrides. A renderer brings its own configuration along.
+    pub fn put_on_top(&mut self, over: &Self) {
+        fn take<T: Clone>(under: &mut Option<T>, over: &Option<T>) {
+            if over.is_some() {
+                under.clone_from(over);
+            }
+        }
+        take(&mut self.rendering, &over.rendering);
+        take(&mut self.name, &over.name);
+        take(&mut self.description, &over.description);
+        take(&mut self.requires_confirmation, &over.requires_confirmation);
+        take(&mut self.enabled, &over.enabled);
+    }
 }
 
 /// An override as it is written in JSON.

@@ -32,24 +32,26 @@ const FIXTURES: &[(&str, &str)] = &[
     ),
     (
         "toolset_files",
-        "(organization_id, toolset_id, path, kind, sha256, size, stored_path)
-         VALUES ('{org}', 'x', 'x', 'asset', 'h', 0, 'x')",
+        "(organization_id, toolset_id, path, kind, sha256, size, executable, stored_path)
+         VALUES ('{org}', 'x', 'x', 'asset', 'h', 0, false, 'x')",
     ),
     (
         "tools",
-        "(organization_id, tool_id, toolset_id, name, requires_confirmation, enabled)
-         VALUES ('{org}', 'x', 'x', 'n', true, true)",
+        "(organization_id, tool_id, toolset_id, position, name, enabled)
+         VALUES ('{org}', 'x', 'x', 0, 'n', true)",
     ),
     ("tool_overrides", "(organization_id, id, toolset_id, tool_id, origin) VALUES ('{org}', 'x', 'x', 'x', 'user')"),
     (
         "toolset_mcp_servers",
-        "(organization_id, toolset_id, id, server_type, enabled, requires_confirmation, created_at)
-         VALUES ('{org}', 'x', 'x', 'stdio', true, true, now())",
+        "(organization_id, toolset_id, id, position, server_type, enabled, created_at)
+         VALUES ('{org}', 'x', 'x', 0, 'stdio', true, now())",
     ),
     (
         "toolset_skills",
-        "(organization_id, toolset_id, id, name, path, enabled) VALUES ('{org}', 'x', 'x', 'n', 'x', true)",
+        "(organization_id, toolset_id, id, position, listed, name, path, enabled)
+         VALUES ('{org}', 'x', 'x', 0, true, 'n', 'x', true)",
     ),
+    ("builtin_overrides", "(organization_id, tool_id) VALUES ('{org}', 'x')"),
     (
         "trust_records",
         "(organization_id, toolset_id, server_id, config_sha256, trusted_at) VALUES ('{org}', 'x', 'x', 'h', now())",

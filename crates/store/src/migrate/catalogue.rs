@@ -33,6 +33,7 @@ pub(crate) fn all() -> &'static [Migration] {
         2 "0002_toolsets",
         3 "0003_chats",
         4 "0004_row_level_security",
+        5 "0005_bundles",
     ]
 }
 

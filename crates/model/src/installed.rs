@@ -1,0 +1,275 @@
+//! Toolsets as they are installed: what a bundle brought, what a person changed about it, and what a person trusts.
+
+use crate::hash::{ContentHash, Hasher};
+use crate::name::{ServerKey, ToolsetId};
+use crate::override_key::OverrideKey;
+use crate::overrides::Override;
+use crate::path::WorkPath;
+use crate::python::PythonNeeds;
+use crate::time::Timestamp;
+use crate::toolset::{
+    Definition, Description, DisplayName, FileKind, McpServer, Permissions, PythonTool, SkillRef, SourceType,
+    Visibility,
+};
+use crate::version::Version;
+
+/// What is known of a toolset without its parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Toolset {
+    /// Its id.
+    pub id: ToolsetId,
+    /// What people call it.
+    pub name: DisplayName,
+    /// Its version.
+    pub version: Version,
+    /// What it is for.
+    pub description: Option<Description>,
+    /// Whether any of its tools is there at all.
+    pub enabled: bool,
+    /// Whether it was made for one MCP server that a person added.
+    pub user_mcp: bool,
+    /// When it was first installed.
+    pub installed_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// How it came here.
+    pub source_type: SourceType,
+    /// From where.
+    pub source_ref: Option<String>,
+    /// Who sees it.
+    pub visibility: Visibility,
+    /// Which set of files is its own; none if it has no files.
+    pub generation: Option<String>,
+}
+
+/// A file of a toolset.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ToolsetFile {
+    /// Where it is, below the toolset's folder.
+    pub path: WorkPath,
+    /// What it is for.
+    pub kind: FileKind,
+    /// The hash of its content.
+    pub sha256: ContentHash,
+    /// How many bytes it has.
+    pub size: u64,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+/// A skill of a toolset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skill {
+    /// Which, where, and whether the bundle wants it used.
+    pub reference: SkillRef,
+    /// Whether the manifest lists it. If not, it was found by its folder.
+    pub listed: bool,
+    /// What it calls itself.
+    pub name: String,
+    /// When it is to be used.
+    pub description: Option<String>,
+}
+
+/// What is to be installed.
+#[derive(Clone, Debug)]
+pub struct Install {
+    /// The toolset. Its `skills` are those that the manifest lists.
+    pub definition: Definition,
+    /// Its skills, those that are not listed too.
+    pub skills: Vec<Skill>,
+    /// Its files.
+    pub files: Vec<ToolsetFile>,
+    /// How it came here.
+    pub source_type: SourceType,
+    /// From where.
+    pub source_ref: Option<String>,
+    /// Which set of files is its own.
+    pub generation: Option<String>,
+    /// Whether it is made for one MCP server that a person added.
+    pub user_mcp: bool,
+}
+
+/// A server of an installed toolset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstalledServer {
+    /// What the bundle says.
+    pub server: McpServer,
+    /// What a person said about its being used.
+    pub user_enabled: Option<bool>,
+    /// When it was first declared.
+    pub created_at: Timestamp,
+    /// What a person trusted it to be.
+    pub trusted: Option<ContentHash>,
+}
+
+impl InstalledServer {
+    /// Whether it is used.
+    pub fn is_enabled(&self) -> bool {
+        self.user_enabled.unwrap_or(self.server.enabled)
+    }
+
+    /// Whether it may be started: what a person trusted is what would be started.
+    pub fn is_trusted(&self) -> bool {
+        self.trusted == Some(self.server.launch.fingerprint())
+    }
+}
+
+/// A skill of an installed toolset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstalledSkill {
+    /// What the bundle says.
+    pub skill: Skill,
+    /// What a person said about its being used.
+    pub user_enabled: Option<bool>,
+}
+
+impl InstalledSkill {
+    /// Whether it is used.
+    pub fn is_enabled(&self) -> bool {
+        self.user_enabled.unwrap_or(self.skill.reference.enabled)
+    }
+}
+
+/// A toolset with its parts, but without its files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Installed {
+    /// What is known of it.
+    pub toolset: Toolset,
+    /// Its Python tools.
+    pub tools: Vec<PythonTool>,
+    /// The MCP servers it declares.
+    pub servers: Vec<InstalledServer>,
+    /// Its skills.
+    pub skills: Vec<InstalledSkill>,
+    /// The overrides it brought.
+    pub bundle_overrides: Vec<(OverrideKey, Override)>,
+    /// The overrides that a person set.
+    pub user_overrides: Vec<(OverrideKey, Override)>,
+    /// What its Python tools need.
+    pub python: PythonNeeds,
+    /// What its tools may do.
+    pub permissions: Permissions,
+    /// What a person trusted the toolset itself to say about questions before calls.
+    pub trusted: Option<ContentHash>,
+}
+
+impl Installed {
+    /// Whether a person trusts it as it is now.
+    pub fn is_trusted(&self) -> bool {
+        self.trusted == Some(trust_fingerprint(&self.bundle_overrides, self.permissions))
+    }
+
+    /// The key of one of its servers.
+    pub fn server_key(&self, server: &McpServer) -> ServerKey {
+        ServerKey { toolset: self.toolset.id.clone(), server: server.id.clone() }
+    }
+
+    /// A server by its id.
+    pub fn server(&self, id: &str) -> Option<&InstalledServer> {
+        self.servers.iter().find(|server| server.server.id.as_str() == id)
+    }
+
+    /// The toolset that a copy would be made from: what the bundle said with what a person changed on top.
+    pub fn merged(&self) -> Definition {
+        Definition {
+            id: self.toolset.id.clone(),
+            name: self.toolset.name.clone(),
+            version: self.toolset.version.clone(),
+            description: self.toolset.description.clone(),
+            tools: self.tools.clone(),
+            overrides: merged_overrides(&self.bundle_overrides, &self.user_overrides),
+            servers: self
+                .servers
+                .iter()
+                .map(|one| McpServer { enabled: one.is_enabled(), ..one.server.clone() })
+                .collect(),
+            skills: self.skills.iter().filter_map(listed_skill).collect(),
+            python: self.python.clone(),
+            permissions: self.permissions,
+        }
+    }
+}
+
+/// A skill as a manifest must list it: because it did, or because a folder alone does not say that it is off.
+fn listed_skill(skill: &InstalledSkill) -> Option<SkillRef> {
+    let reference = SkillRef { enabled: skill.is_enabled(), ..skill.skill.reference.clone() };
+    (skill.skill.listed || !reference.enabled).then_some(reference)
+}
+
+/// A person's overrides on top of those of the bundle, property by property.
+fn merged_overrides(
+    bundle: &[(OverrideKey, Override)],
+    user: &[(OverrideKey, Override)],
+) -> Vec<(OverrideKey, Override)> {
+    let mut merged = bundle.to_vec();
+    for (key, over) in user {
+        match merged.iter_mut().find(|(known, _)| known == key) {
+            Some((_, under)) => under.put_on_top(over),
+            None => merged.push((key.clone(), over.clone())),
+        }
+    }
+    merged
+}
+
+/// What trust in a toolset itself is bound to: which questions its overrides take away, and what its tools may do. Whatever a
+/// new version adds to that needs a new yes.
+pub fn trust_fingerprint(overrides: &[(OverrideKey, Override)], permissions: Permissions) -> ContentHash {
+    let mut lines: Vec<String> = overrides
+        .iter()
+        .filter(|(_, over)| over.requires_confirmation == Some(false))
+        .map(|(key, _)| format!("unasked {key}\n"))
+        .collect();
+    lines.sort();
+    let mut hasher = Hasher::default();
+    hasher.update(b"kitbag toolset trust 1\n");
+    lines.iter().for_each(|line| hasher.update(line.as_bytes()));
+    hasher.update(format!("network {} listen {}\n", permissions.network, permissions.listen).as_bytes());
+    hasher.finish()
+}
+
+/// What would start if a toolset's servers were trusted: the server's key and the exact command line or address.
+pub fn launches(id: &ToolsetId, servers: &[McpServer]) -> Vec<(ServerKey, String)> {
+    let key = |server: &McpServer| ServerKey { toolset: id.clone(), server: server.id.clone() };
+    servers.iter().map(|server| (key(server), server.launch.command_line())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> OverrideKey {
+        OverrideKey::parse(text, &"app".parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_a_person_said_goes_on_top() {
+        let bundle = vec![
+            (key("a"), Override { name: Some("A".into()), enabled: Some(false), ..Override::default() }),
+            (key("b"), Override { name: Some("B".into()), ..Override::default() }),
+        ];
+        let user = vec![
+            (key("c"), Override { name: Some("C".into()), ..Override::default() }),
+            (key("a"), Override { enabled: Some(true), ..Override::default() }),
+        ];
+        let merged = merged_overrides(&bundle, &user);
+        let names: Vec<_> =
+            merged.iter().map(|(key, over)| (key.as_str(), over.name.as_deref(), over.enabled)).collect();
+        assert_eq!(names, [("app:a", Some("A"), Some(true)), ("app:b", Some("B"), None), ("app:c", Some("C"), None)]);
+    }
+
+    #[test]
+    fn trust_is_bound_to_what_lowers_the_guard() {
+        let asks = (key("a"), Override { requires_confirmation: Some(true), ..Override::default() });
+        let silent = (key("b"), Override { requires_confirmation: Some(false), ..Override::default() });
+        let plain = Permissions::default();
+        let network = Permissions { network: true, listen: false };
+        let base = trust_fingerprint(&[], plain);
+        assert_eq!(trust_fingerprint(std::slice::from_ref(&asks), plain), base);
+        assert_ne!(trust_fingerprint(std::slice::from_ref(&silent), plain), base);
+        assert_ne!(trust_fingerprint(&[], network), base);
+        assert_eq!(
+            trust_fingerprint(&[asks.clone(), silent.clone()], plain),
+            trust_fingerprint(&[silent, asks], plain)
+        );
+    }
+}
