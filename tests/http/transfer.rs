@@ -1,5 +1,6 @@
 //! Files in and out: large ones, many at once, archives, and the limits on all of them.
 
+use kitbag_formats::archive::ArchiveWriter;
 use kitbag_testkit::{Answer, Server, TestDatabase, on_both};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
@@ -93,6 +94,82 @@ async fn an_upload_arrives_whole_or_not_at_all() {
     assert_eq!(paths(&server, &chat).await, ["keep.txt", "taken"]);
     let inbox: Vec<_> = std::fs::read_dir(database.data().join("inbox")).unwrap().collect();
     assert!(inbox.is_empty(), "{inbox:?}");
+}
+
+/// An archive with these files; a name that ends with `/` is a folder, and `*` in front makes a file executable.
+fn zip(files: &[(&str, &str)]) -> (String, Vec<u8>) {
+    let mut archive = ArchiveWriter::new(Vec::new());
+    for (name, content) in files {
+        match name.strip_suffix('/') {
+            Some(folder) => archive.folder(&folder.parse().unwrap()).unwrap(),
+            None => {
+                let path = name.trim_start_matches('*').parse().unwrap();
+                archive.file(&path, name.starts_with('*'), &mut content.as_bytes()).unwrap();
+            }
+        }
+    }
+    ("application/zip".to_owned(), archive.finish().unwrap())
+}
+
+#[tokio::test]
+async fn an_archive_is_unpacked_and_comes_back() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let chat = new_chat(&server).await;
+    let sent = zip(&[("*bin/run.sh", "#!/bin/sh"), ("empty/", ""), ("notes/a.txt", "a"), ("ü.txt", "u")]);
+    send(&server, &chat, "", sent.clone()).await.expect(200);
+    let listed = whole_list(&server, &format!("{CHATS}/{chat}/workspace/files"), 200).await;
+    let modes: Vec<_> =
+        listed.iter().map(|file| (file["path"].as_str().unwrap(), file["mode"].as_str().unwrap())).collect();
+    assert_eq!(modes, [("bin/run.sh", "100755"), ("empty", "040000"), ("notes/a.txt", "100644"), ("ü.txt", "100644")]);
+    std::os::unix::fs::symlink("a.txt", database.data().join(format!("chats/{chat}/workspace/notes/link"))).unwrap();
+    let whole = server.request(Method::GET, &format!("{CHATS}/{chat}/workspace/archive")).send().await.unwrap();
+    assert_eq!((whole.status().as_u16(), &whole.headers()["kitbag-links-left-out"]), (200, &"1".parse().unwrap()));
+    assert_eq!(whole.bytes().await.unwrap(), sent.1, "the same files make the same archive");
+    let part =
+        server.request(Method::GET, &format!("{CHATS}/{chat}/workspace/archive?folder=notes")).send().await.unwrap();
+    assert_eq!(part.bytes().await.unwrap(), zip(&[("a.txt", "a")]).1);
+    for (query, status) in [("?folder=none", 404), ("?folder=..", 400), ("?manifest=none", 404), ("?what=x", 400)] {
+        let answer = server.get(&format!("{CHATS}/{chat}/workspace/archive{query}")).await;
+        assert_eq!(answer.status.as_u16(), status, "{query}");
+    }
+    let taken = send(&server, &chat, "?folder=notes", zip(&[("a.txt", "other")])).await.expect(200);
+    assert_eq!(taken["files"][0]["path"], "notes/a_1.txt");
+}
+
+#[tokio::test]
+async fn a_hostile_archive_changes_nothing() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let chat = new_chat(&server).await;
+    send(&server, &chat, "", zip(&[("a.txt", "a")])).await.expect(200);
+    let before = server.get(&format!("{CHATS}/{chat}/workspace/manifest")).await.expect(200);
+    let (kind, good) = zip(&[("first.txt", "good"), ("second.txt", "good")]);
+    let broken = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        (kind.clone(), bytes)
+    };
+    let renamed = |bytes: &mut Vec<u8>| {
+        let at: Vec<usize> =
+            bytes.windows(9).enumerate().filter(|(_, w)| w == b"first.txt").map(|(at, _)| at).collect();
+        at.iter().for_each(|at| bytes[*at..at + 9].copy_from_slice(b"../st.txt"));
+    };
+    for body in [
+        broken(&renamed),
+        broken(&|bytes| bytes.truncate(bytes.len() - 1)),
+        broken(&|bytes| bytes.push(0)),
+        broken(&|bytes| {
+            let at = bytes.windows(4).rposition(|window| window == b"good").unwrap();
+            bytes[at] = b'b';
+        }),
+        (kind.clone(), b"not an archive".to_vec()),
+        (kind.clone(), Vec::new()),
+    ] {
+        send(&server, &chat, "", body).await.expect_error(400, "BAD_REQUEST");
+    }
+    assert_eq!(server.get(&format!("{CHATS}/{chat}/workspace/manifest")).await.expect(200), before);
+    assert_eq!(std::fs::read_dir(database.data().join("inbox")).unwrap().count(), 0);
 }
 
 #[tokio::test]

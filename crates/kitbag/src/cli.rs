@@ -225,6 +225,18 @@ pub(crate) enum WorkspaceCommand {
         #[arg(long)]
         replace: bool,
     },
+    /// Write the workspace, or a folder of it, into a ZIP
+    Download {
+        /// The ZIP to write
+        #[arg(value_name = "FILE.zip")]
+        output: PathBuf,
+        /// Only what is in this folder
+        #[arg(long, value_name = "FOLDER")]
+        folder: Option<String>,
+        /// A manifest; the current state, if absent
+        #[arg(long)]
+        manifest: Option<String>,
+    },
     /// Rename a file or a folder
     Mv {
         /// What it is called

@@ -2,6 +2,7 @@
 //! itself, inside this process. Either way it is one API, so a command can do what a program can, and no more.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -70,6 +71,17 @@ impl Client {
             to.write_all(&part).doing("cannot write what was read")?;
         }
         to.flush().doing("cannot write what was read")
+    }
+
+    /// Writes an answer to a file, whole or not at all. How many bytes it has.
+    pub(crate) async fn save(&self, path: &str, target: &Path) -> Result<u64, Failure> {
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let cannot = || format!("cannot write {}", target.display());
+        let mut file = tempfile::NamedTempFile::new_in(folder).doing(cannot())?;
+        self.download(path, &mut file).await?;
+        let size = file.as_file().metadata().doing(cannot())?.len();
+        file.persist(target).doing(cannot())?;
+        Ok(size)
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {

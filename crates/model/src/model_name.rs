@@ -40,7 +40,7 @@ pub fn of(tool: &ToolId) -> String {
 /// The parts with `__` between, and whether it can be seen where one ends.
 fn joined(parts: &[&str]) -> (String, bool) {
     let is_clear = |part: &&str| !part.contains("__") && !part.starts_with('_') && !part.ends_with('_');
-    (parts.join("__"), parts.iter().all(|part| is_clear(&part)))
+    (parts.join("__"), parts.iter().all(is_clear))
 }
 
 fn is_legal(c: char) -> bool {

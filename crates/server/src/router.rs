@@ -48,6 +48,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
             workspace::delete_file::delete_workspace_file
         ))
         .routes(routes!(workspace::upload::upload_workspace_files))
+        .routes(routes!(workspace::download::download_workspace))
         .routes(routes!(workspace::manifest::get_workspace_manifest))
         .routes(routes!(workspace::manifests::list_workspace_manifests))
         .routes(routes!(workspace::snapshot::snapshot_workspace))

@@ -41,6 +41,11 @@ impl Workspace {
         self.place(from, path).map_err(self.folder.failed(path.as_str()))
     }
 
+    /// Makes a folder, and those above it. One that is there already stays as it is.
+    pub fn make_folder(&self, path: &WorkPath) -> Result<(), CasError> {
+        self.folder.create_folder(path.as_str()).map_err(self.folder.failed(path.as_str()))
+    }
+
     /// Whether something has this name.
     pub fn has_path(&self, path: &WorkPath) -> Result<bool, CasError> {
         match self.folder.stat(path) {

@@ -61,6 +61,14 @@ async fn dispatch(
             let done = client.post_file(&address, FileBody::of_file("application/zip", &archive)?).await?;
             output.result(&done, uploaded)
         }
+        WorkspaceCommand::Download { output: target, folder, manifest } => {
+            let folder =
+                folder.map(|folder| format!("folder={}&", segment(folder.trim_end_matches('/')))).unwrap_or_default();
+            let address = format!("{base}/archive?{folder}{}", of(manifest).unwrap_or_default());
+            let size = client.save(&address, &target).await?;
+            let done = json!({ "path": target, "size": size });
+            output.result(&done, |_| format!("{} ({size} bytes)", target.display()))
+        }
         WorkspaceCommand::Mv { from, to } => {
             let state = client.post(&format!("{base}/rename"), &json!({ "from": from, "to": to })).await?;
             output.result(&state, |state| text(state, "id").to_owned())

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use kitbag_cas::blobs::BlobReader;
+use kitbag_cas::blobs::{BlobReader, Blobs};
 use kitbag_cas::tree::{self, NodeMap, Tree};
 use kitbag_cas::workspace::Workspace;
 use kitbag_cas::{CasError, Change, Entry, care};
@@ -252,6 +252,11 @@ impl Lease {
     /// What differs between two states.
     pub(crate) async fn diff(&self, from: ContentHash, to: ContentHash) -> Result<Vec<Change>, WorkspaceError> {
         self.work(move |_, nodes| Ok(tree::diff(&from, &to, nodes).map_err(CasError::from)?)).await
+    }
+
+    /// All blobs of the chat.
+    pub(crate) async fn blobs(&self) -> Result<Arc<dyn Blobs>, WorkspaceError> {
+        self.work(|workspace, _| Ok(Arc::clone(workspace.blobs()))).await
     }
 
     /// A blob, to be read in parts. It can be read even when the lease is over.

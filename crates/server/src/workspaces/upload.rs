@@ -22,11 +22,18 @@ impl Lease {
     /// there. The state that has them, and what each is called.
     pub(crate) async fn upload(
         &self,
+        folders: Vec<WorkPath>,
         files: Vec<Upload>,
         replace: bool,
     ) -> Result<(Option<Manifest>, Vec<WorkPath>), WorkspaceError> {
         self.current().await?;
-        self.edit(Source::UserUpload, None, move |workspace| place_all(workspace, files, replace)).await
+        self.edit(Source::UserUpload, None, move |workspace| {
+            for folder in folders {
+                workspace.make_folder(&folder)?;
+            }
+            place_all(workspace, files, replace)
+        })
+        .await
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod checkout;
 pub(crate) mod delete_file;
 pub(crate) mod diff;
+pub(crate) mod download;
 pub(crate) mod files;
 pub(crate) mod fsck;
 pub(crate) mod gc;

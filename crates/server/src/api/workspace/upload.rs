@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request, State};
 use axum::http::header;
+use kitbag_formats::archive::{self, Archive, ArchiveError};
 use kitbag_model::{ChatId, WorkPath};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -13,7 +14,7 @@ use crate::access::caller::MayUse;
 use crate::api::chats::ChatPath;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::{PathOf, QueryOf};
-use crate::app::App;
+use crate::app::{App, Settings};
 use crate::workspaces::Upload;
 
 /// Where to, and what about names that are taken.
@@ -26,6 +27,15 @@ pub(crate) struct UploadQuery {
     /// Whether a file replaces one of the same name. If not, it gets another: `name_1.ext`.
     #[serde(default)]
     replace: bool,
+}
+
+/// An archive is in memory while it is unpacked.
+const LARGEST_ARCHIVE: u64 = 256 << 20;
+
+/// What came with a request.
+struct Arrived {
+    folders: Vec<WorkPath>,
+    files: Vec<Upload>,
 }
 
 /// A form with files.
@@ -82,30 +92,30 @@ pub(crate) async fn upload_workspace_files(
     // Before the files are taken: nobody wants to wait for them to hear that there is no such chat.
     app.store().read(&caller.org).await?.chat(chat).await?.ok_or_else(|| path.not_found())?;
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let files = match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+    let arrived = match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "multipart/form-data" => from_form(&app, request, &folder).await?,
-        "application/zip" | "application/x-zip-compressed" => from_archive(&app, request.into_body(), &folder).await?,
+        "application/zip" | "application/x-zip-compressed" => unpack(&app, request.into_body(), folder).await?,
         _ => {
             let message = "the files must come as multipart/form-data, or as a ZIP with Content-Type: application/zip";
             return Err(ApiError::new(Code::UnsupportedMediaType, message));
         }
     };
-    if files.is_empty() {
+    if arrived.files.is_empty() && arrived.folders.is_empty() {
         return Err(ApiError::new(Code::BadRequest, "there is no file in the body"));
     }
-    keep(&app, &caller, chat, files, query.replace).await
+    keep(&app, &caller, chat, arrived, query.replace).await
 }
 
 async fn keep(
     app: &App,
     caller: &MayUse,
     chat: ChatId,
-    files: Vec<Upload>,
+    arrived: Arrived,
     replace: bool,
 ) -> Result<Json<Uploaded>, ApiError> {
-    let requested: Vec<String> = files.iter().map(|file| file.path.to_string()).collect();
+    let requested: Vec<String> = arrived.files.iter().map(|file| file.path.to_string()).collect();
     let lease = app.workspaces().lease(&caller.org, chat).await;
-    let (manifest, names) = lease.upload(files, replace).await.map_err(explain(chat))?;
+    let (manifest, names) = lease.upload(arrived.folders, arrived.files, replace).await.map_err(explain(chat))?;
     let went = || ApiError::new(Code::Conflict, "a file went away while it was written");
     let manifest = manifest.ok_or_else(went)?;
     let mut files = Vec::with_capacity(names.len());
@@ -117,7 +127,7 @@ async fn keep(
     Ok(Json(Uploaded { files, manifest_id: manifest.id.to_string() }))
 }
 
-async fn from_form(app: &App, mut request: Request, folder: &str) -> Result<Vec<Upload>, ApiError> {
+async fn from_form(app: &App, mut request: Request, folder: &str) -> Result<Arrived, ApiError> {
     let settings = app.settings();
     let mut left = settings.max_upload_bytes;
     let unreadable =
@@ -144,7 +154,7 @@ async fn from_form(app: &App, mut request: Request, folder: &str) -> Result<Vec<
         left = left.saturating_sub(file.path().metadata().map_err(ApiError::internal)?.len());
         files.push(Upload { path, file, executable: None });
     }
-    Ok(files)
+    Ok(Arrived { folders: Vec::new(), files })
 }
 
 /// A name as it was before the form: there, quotes and ends of lines are written like this, and nothing else is.
@@ -152,6 +162,48 @@ fn plain_name(name: &str) -> String {
     name.replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n")
 }
 
-async fn from_archive(_app: &App, _body: Body, _folder: &str) -> Result<Vec<Upload>, ApiError> {
-    Err(ApiError::new(Code::UnsupportedMediaType, "not yet"))
+async fn unpack(app: &App, body: Body, folder: String) -> Result<Arrived, ApiError> {
+    let settings = app.settings();
+    let most = settings.max_upload_bytes.min(LARGEST_ARCHIVE);
+    let packed = app.inbox().receive(body.into_data_stream(), most, settings.request_timeout).await?;
+    let (inbox, limits) = (app.inbox().clone(), limits(settings));
+    let done = tokio::task::spawn_blocking(move || {
+        let bytes = std::fs::read(packed.path()).map_err(ApiError::internal)?;
+        let archive = Archive::open(&bytes, &limits).map_err(refused)?;
+        // All of it, before the first file is written.
+        archive.verify().map_err(refused)?;
+        let below = |path: &WorkPath| {
+            WorkPath::below(&folder, path.as_str()).map_err(|reason| ApiError::invalid("folder", reason))
+        };
+        let mut files = Vec::with_capacity(archive.entries().len());
+        for entry in archive.entries() {
+            let (file, mut sink) = inbox.create()?;
+            archive.copy(entry, &mut sink).map_err(refused)?;
+            files.push(Upload { path: below(entry.path())?, file, executable: Some(entry.executable()) });
+        }
+        let folders = archive.folders().iter().map(below).collect::<Result<_, _>>()?;
+        Ok(Arrived { folders, files })
+    });
+    done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+}
+
+/// What an archive may have: as much as a workspace.
+fn limits(settings: &Settings) -> archive::Limits {
+    let entries = usize::try_from(settings.workspace_limits.entries).unwrap_or(usize::MAX);
+    archive::Limits {
+        packed: LARGEST_ARCHIVE,
+        unpacked: settings.workspace_limits.bytes,
+        entries,
+        ..archive::Limits::BUNDLE
+    }
+}
+
+fn refused(error: ArchiveError) -> ApiError {
+    match error {
+        ArchiveError::Sink(source) if source.kind() == std::io::ErrorKind::StorageFull => {
+            ApiError::new(Code::Unavailable, "the disk is full: nothing was kept")
+        }
+        ArchiveError::Sink(source) => ApiError::internal(source),
+        error => ApiError::new(Code::BadRequest, format!("the archive is refused: {error}")),
+    }
 }
