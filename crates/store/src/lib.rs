@@ -19,6 +19,7 @@ mod sqlite;
 mod store;
 mod system;
 mod tokens;
+mod toolsets;
 mod tx;
 
 pub use error::{OpenError, StoreError};
@@ -27,4 +28,5 @@ pub use messages::AddMessageError;
 pub use page::Page;
 pub use store::{Location, Store};
 pub use system::SystemTx;
+pub use toolsets::InstallError;
 pub use tx::{Read, ReadTx, Tx, Write, WriteTx};

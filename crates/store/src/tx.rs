@@ -91,3 +91,27 @@ macro_rules! execute {
     };
 }
 pub(crate) use execute;
+
+/// Inserts many rows with few statements: `insert_many!(tx, "INSERT INTO t (a, b) ", rows, |row, one| { row.push_bind(…); })`.
+macro_rules! insert_many {
+    ($tx:expr, $into:literal, $rows:expr, |$row:ident, $one:ident| $push:block) => {
+        for batch in $rows.chunks($crate::tx::BATCH) {
+            match &mut $tx.inner {
+                $crate::tx::Inner::Sqlite(tx) => {
+                    let mut query = sqlx::QueryBuilder::<sqlx::Sqlite>::new($into);
+                    query.push_values(batch, |mut $row, $one| $push);
+                    query.build().execute(&mut **tx).await?;
+                }
+                $crate::tx::Inner::Postgres(tx) => {
+                    let mut query = sqlx::QueryBuilder::<sqlx::Postgres>::new($into);
+                    query.push_values(batch, |mut $row, $one| $push);
+                    query.build().execute(&mut **tx).await?;
+                }
+            }
+        }
+    };
+}
+pub(crate) use insert_many;
+
+/// So many rows go into one statement. Both databases limit how many values a statement may have.
+pub(crate) const BATCH: usize = 500;

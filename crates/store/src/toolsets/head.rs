@@ -1,0 +1,140 @@
+//! The rows of toolsets themselves.
+
+use kitbag_model::{Installed, Timestamp, Toolset, ToolsetId};
+
+use super::parts::PartsRow;
+use crate::error::StoreError;
+use crate::page::Page;
+use crate::row::{At, row};
+use crate::tx::{Tx, WriteTx, execute, on};
+
+row!(ToolsetRow {
+    id: String,
+    name: String,
+    version: String,
+    description: Option<String>,
+    enabled: bool,
+    user_mcp: bool,
+    installed_at: At,
+    updated_at: At,
+    source_type: String,
+    source_ref: Option<String>,
+    visibility: String,
+    generation: Option<String>,
+});
+
+impl TryFrom<ToolsetRow> for Toolset {
+    type Error = StoreError;
+
+    fn try_from(row: ToolsetRow) -> Result<Self, StoreError> {
+        let corrupt = |column| StoreError::Corrupt { column };
+        let description = row.description.map(|text| text.parse()).transpose();
+        Ok(Self {
+            id: row.id.parse().map_err(|_| corrupt("toolsets.id"))?,
+            name: row.name.parse().map_err(|_| corrupt("toolsets.name"))?,
+            version: row.version.parse().map_err(|_| corrupt("toolsets.version"))?,
+            description: description.map_err(|_| corrupt("toolsets.description"))?,
+            enabled: row.enabled,
+            user_mcp: row.user_mcp,
+            installed_at: row.installed_at.0,
+            updated_at: row.updated_at.0,
+            source_type: row.source_type.parse().map_err(|_| corrupt("toolsets.source_type"))?,
+            source_ref: row.source_ref,
+            visibility: row.visibility.parse().map_err(|_| corrupt("toolsets.visibility"))?,
+            generation: row.generation,
+        })
+    }
+}
+
+impl<Mode> Tx<Mode> {
+    /// One toolset without its parts.
+    pub async fn toolset(&mut self, id: &ToolsetId) -> Result<Option<Toolset>, StoreError> {
+        let row: Option<ToolsetRow> = on!(self, c => sqlx::query_as(
+            "SELECT id, name, version, description, enabled, user_mcp, installed_at, updated_at, source_type, source_ref,
+                    visibility, generation
+             FROM toolsets WHERE organization_id = $1 AND id = $2")
+            .bind(self.org.as_str()).bind(id.as_str()).fetch_optional(c))?;
+        row.map(Toolset::try_from).transpose()
+    }
+
+    /// Toolsets by id, behind `after`; only those that were made for one MCP server, or only the others, if that is asked.
+    pub async fn toolsets(
+        &mut self,
+        user_mcp: Option<bool>,
+        after: Option<&ToolsetId>,
+        limit: u32,
+    ) -> Result<Page<Toolset>, StoreError> {
+        let rows: Vec<ToolsetRow> = on!(self, c => sqlx::query_as(
+            "SELECT id, name, version, description, enabled, user_mcp, installed_at, updated_at, source_type, source_ref,
+                    visibility, generation
+             FROM toolsets WHERE organization_id = $1 AND id > $2 AND (NOT $3 OR user_mcp = $4) ORDER BY id LIMIT $5")
+            .bind(self.org.as_str()).bind(after.map_or("", ToolsetId::as_str))
+            .bind(user_mcp.is_some()).bind(user_mcp.unwrap_or_default()).bind(i64::from(limit) + 1).fetch_all(c))?;
+        Page::from_rows(rows, limit)
+    }
+
+    /// One toolset with its parts.
+    pub async fn installed(&mut self, id: &ToolsetId) -> Result<Option<Installed>, StoreError> {
+        let Some(toolset) = self.toolset(id).await? else { return Ok(None) };
+        self.with_parts(toolset).await.map(Some)
+    }
+
+    /// All toolsets with their parts, in the order in which they were installed.
+    pub async fn all_installed(&mut self) -> Result<Vec<Installed>, StoreError> {
+        let rows: Vec<ToolsetRow> = on!(self, c => sqlx::query_as(
+            "SELECT id, name, version, description, enabled, user_mcp, installed_at, updated_at, source_type, source_ref,
+                    visibility, generation
+             FROM toolsets WHERE organization_id = $1 ORDER BY installed_at, id")
+            .bind(self.org.as_str()).fetch_all(c))?;
+        let mut all = Vec::with_capacity(rows.len());
+        for row in rows {
+            all.push(self.with_parts(row.try_into()?).await?);
+        }
+        Ok(all)
+    }
+
+    async fn with_parts(&mut self, toolset: Toolset) -> Result<Installed, StoreError> {
+        let id = &toolset.id;
+        let row: PartsRow = on!(self, c => sqlx::query_as(
+            "SELECT python, permissions FROM toolsets WHERE organization_id = $1 AND id = $2")
+            .bind(self.org.as_str()).bind(id.as_str()).fetch_one(c))?;
+        let (python, permissions) = row.read()?;
+        Ok(Installed {
+            tools: self.tools_of(id).await?,
+            servers: self.servers_of(id).await?,
+            skills: self.skills_of(id).await?,
+            bundle_overrides: self.overrides_of(id, "bundle").await?,
+            user_overrides: self.overrides_of(id, "user").await?,
+            trusted: self.trust_in(id, "").await?,
+            python,
+            permissions,
+            toolset,
+        })
+    }
+}
+
+impl WriteTx {
+    /// Turns a toolset on or off. Whether there is one.
+    pub async fn enable_toolset(&mut self, id: &ToolsetId, enabled: bool) -> Result<bool, StoreError> {
+        let changed = execute!(
+            self,
+            sqlx::query("UPDATE toolsets SET enabled = $3, updated_at = $4 WHERE organization_id = $1 AND id = $2")
+                .bind(self.org.as_str())
+                .bind(id.as_str())
+                .bind(enabled)
+                .bind(At(Timestamp::now()))
+        )?;
+        Ok(changed > 0)
+    }
+
+    /// Removes a toolset and all its rows. Whether there was one.
+    pub async fn uninstall_toolset(&mut self, id: &ToolsetId) -> Result<bool, StoreError> {
+        let deleted = execute!(
+            self,
+            sqlx::query("DELETE FROM toolsets WHERE organization_id = $1 AND id = $2")
+                .bind(self.org.as_str())
+                .bind(id.as_str())
+        )?;
+        Ok(deleted > 0)
+    }
+}

@@ -1,0 +1,10 @@
+//! Installed toolsets: their rows, those of their parts, what a person changed, and what a person trusts.
+
+mod builtin;
+mod head;
+mod install;
+mod overrides;
+mod parts;
+mod trust;
+
+pub use install::InstallError;

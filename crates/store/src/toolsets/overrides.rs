@@ -1,0 +1,123 @@
+//! Overrides of toolsets: those that a bundle brought and those that a person set, kept apart.
+
+use kitbag_model::{Override, OverrideKey, ToolsetId, overrides, renderer};
+use uuid::Uuid;
+
+use super::install::to_json;
+use crate::error::StoreError;
+use crate::row::row;
+use crate::tx::{Tx, WriteTx, execute, on};
+
+row!(OverrideRow {
+    tool_id: String,
+    renderer: Option<String>,
+    renderer_config: Option<String>,
+    name_override: Option<String>,
+    description_override: Option<String>,
+    requires_confirmation: Option<bool>,
+    enabled: Option<bool>,
+});
+
+impl OverrideRow {
+    pub(super) fn read(self) -> Result<(String, Override), StoreError> {
+        let corrupt = |column| StoreError::Corrupt { column };
+        let config = self.renderer_config.map(|text| serde_json::from_str(&text)).transpose();
+        let config = config.map_err(|_| corrupt("tool_overrides.renderer_config"))?;
+        let rendering = renderer::check(self.renderer.as_deref(), config.as_ref());
+        let over = Override {
+            rendering: rendering.map_err(|_| corrupt("tool_overrides.renderer"))?,
+            name: self.name_override,
+            description: self.description_override,
+            requires_confirmation: self.requires_confirmation,
+            enabled: self.enabled,
+        };
+        Ok((self.tool_id, over))
+    }
+}
+
+/// An override in the form that columns have.
+pub(super) struct Stored<'a> {
+    pub(super) renderer: Option<&'static str>,
+    pub(super) config: Option<String>,
+    pub(super) over: &'a Override,
+}
+
+impl<'a> Stored<'a> {
+    pub(super) fn new(over: &'a Override) -> Self {
+        let (renderer, config) = overrides::flat_rendering(over.rendering.as_ref());
+        Self { renderer: renderer.map(|renderer| renderer.name()), config: config.map(to_json), over }
+    }
+}
+
+impl<Mode> Tx<Mode> {
+    pub(super) async fn overrides_of(
+        &mut self,
+        id: &ToolsetId,
+        origin: &str,
+    ) -> Result<Vec<(OverrideKey, Override)>, StoreError> {
+        let rows: Vec<OverrideRow> = on!(self, c => sqlx::query_as(
+            "SELECT tool_id, renderer, renderer_config, name_override, description_override, requires_confirmation, enabled
+             FROM tool_overrides WHERE organization_id = $1 AND toolset_id = $2 AND origin = $3 ORDER BY position, tool_id")
+            .bind(self.org.as_str()).bind(id.as_str()).bind(origin).fetch_all(c))?;
+        let read = |row: OverrideRow| {
+            let (key, over) = row.read()?;
+            let key = OverrideKey::parse(&key, id);
+            Ok((key.map_err(|_| StoreError::Corrupt { column: "tool_overrides.tool_id" })?, over))
+        };
+        rows.into_iter().map(read).collect()
+    }
+}
+
+impl WriteTx {
+    /// Sets what a person says about some tools of a toolset, in place of what that person said before.
+    pub async fn set_override(&mut self, id: &ToolsetId, key: &OverrideKey, over: &Override) -> Result<(), StoreError> {
+        self.clear_override(id, key).await?;
+        self.insert_override(id, key, &Stored::new(over), "user", 0).await
+    }
+
+    /// Takes back what a person said. Whether there was anything.
+    pub async fn clear_override(&mut self, id: &ToolsetId, key: &OverrideKey) -> Result<bool, StoreError> {
+        let deleted = execute!(
+            self,
+            sqlx::query(
+                "DELETE FROM tool_overrides
+                 WHERE organization_id = $1 AND toolset_id = $2 AND tool_id = $3 AND origin = 'user'"
+            )
+            .bind(self.org.as_str())
+            .bind(id.as_str())
+            .bind(key.as_str())
+        )?;
+        Ok(deleted > 0)
+    }
+
+    pub(super) async fn insert_override(
+        &mut self,
+        id: &ToolsetId,
+        key: &OverrideKey,
+        stored: &Stored<'_>,
+        origin: &str,
+        position: usize,
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(
+                "INSERT INTO tool_overrides (organization_id, id, toolset_id, tool_id, origin, position, renderer,
+                     renderer_config, name_override, description_override, requires_confirmation, enabled)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+            )
+            .bind(self.org.as_str())
+            .bind(Uuid::now_v7().to_string())
+            .bind(id.as_str())
+            .bind(key.as_str())
+            .bind(origin)
+            .bind(position as i64)
+            .bind(stored.renderer)
+            .bind(stored.config.as_deref())
+            .bind(stored.over.name.as_deref())
+            .bind(stored.over.description.as_deref())
+            .bind(stored.over.requires_confirmation)
+            .bind(stored.over.enabled)
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,39 @@
+//! What a person trusts: a server, or a toolset itself, as it was when it was shown.
+
+use kitbag_model::{ContentHash, Timestamp, ToolsetId};
+
+use crate::error::StoreError;
+use crate::row::At;
+use crate::tx::{Tx, WriteTx, execute, on};
+
+impl<Mode> Tx<Mode> {
+    /// What a server was trusted to be; `""` is the toolset itself.
+    pub(super) async fn trust_in(&mut self, id: &ToolsetId, server: &str) -> Result<Option<ContentHash>, StoreError> {
+        let found: Option<String> = on!(self, c => sqlx::query_scalar(
+            "SELECT config_sha256 FROM trust_records WHERE organization_id = $1 AND toolset_id = $2 AND server_id = $3")
+            .bind(self.org.as_str()).bind(id.as_str()).bind(server).fetch_optional(c))?;
+        let hash = found.map(|text| text.parse()).transpose();
+        hash.map_err(|_| StoreError::Corrupt { column: "trust_records.config_sha256" })
+    }
+}
+
+impl WriteTx {
+    /// Remembers that a person trusts a server, or a toolset itself (`""`), as it is.
+    pub async fn trust(&mut self, id: &ToolsetId, server: &str, as_it_is: &ContentHash) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(
+                "INSERT INTO trust_records (organization_id, toolset_id, server_id, config_sha256, trusted_at)
+                 VALUES ($1, $2, $3, $4, $5)
+                 ON CONFLICT (organization_id, toolset_id, server_id)
+                 DO UPDATE SET config_sha256 = excluded.config_sha256, trusted_at = excluded.trusted_at"
+            )
+            .bind(self.org.as_str())
+            .bind(id.as_str())
+            .bind(server)
+            .bind(as_it_is.to_string())
+            .bind(At(Timestamp::now()))
+        )?;
+        Ok(())
+    }
+}
