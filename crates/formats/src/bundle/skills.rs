@@ -1,0 +1,99 @@
+//! The skills of a bundle: those that the manifest lists, and those that are found by their folder.
+
+use kitbag_model::{Skill, SkillId, SkillRef, WorkPath};
+
+use super::read::content;
+use super::{BundleFile, Code, Content, Finding};
+use crate::archive::Archive;
+use crate::skill::{self, ENTRY, LARGEST_FILE, LARGEST_SKILL, MOST_FILES, Strictness};
+
+/// Reads them leniently: most skills in the world break a rule somewhere. One that is listed and cannot be read is a
+/// problem; one that was only found is left out with a warning.
+pub(super) fn read(
+    archive: &Archive<'_>,
+    files: &[BundleFile],
+    listed: &[SkillRef],
+    problems: &mut Vec<Finding>,
+    warnings: &mut Vec<Finding>,
+) -> Vec<Skill> {
+    let mut skills = Vec::new();
+    for reference in listed {
+        match one(archive, files, reference, true, warnings) {
+            Ok(skill) => skills.push(skill),
+            Err(found) => problems.extend(found),
+        }
+    }
+    let known = |folder: &WorkPath| listed.iter().any(|reference| reference.path == *folder);
+    for folder in skill::folders(files.iter().map(|file| &file.path)).into_iter().filter(|folder| !known(folder)) {
+        let found = match folder.name().parse::<SkillId>() {
+            Ok(id) if listed.iter().any(|reference| reference.id == id) => Err(vec![Finding::new(
+                Code::InvalidSkillBundle,
+                Some(folder.as_str()),
+                format!("there is another skill {id} in the manifest"),
+            )]),
+            Ok(id) => one(archive, files, &SkillRef { id, path: folder, enabled: true }, false, warnings),
+            Err(reason) => {
+                Err(vec![Finding::new(Code::InvalidSkillBundle, Some(folder.as_str()), reason.to_string())])
+            }
+        };
+        match found {
+            Ok(skill) => skills.push(skill),
+            Err(found) => warnings.extend(found.into_iter().map(|finding| Finding {
+                message: format!("the skill is left out: {}", finding.message),
+                ..finding
+            })),
+        }
+    }
+    skills
+}
+
+fn one(
+    archive: &Archive<'_>,
+    files: &[BundleFile],
+    reference: &SkillRef,
+    listed: bool,
+    warnings: &mut Vec<Finding>,
+) -> Result<Skill, Vec<Finding>> {
+    let code = Code::InvalidSkillBundle;
+    check_size(archive, files, reference)?;
+    let path = format!("{}/{ENTRY}", reference.path);
+    let bytes = content(archive, files, &path).map_err(|finding| vec![Finding { code, ..finding }])?;
+    let folder = reference.path.name();
+    let read = skill::read(&bytes, Some(folder), Strictness::Lenient).map_err(|problems| {
+        problems.0.iter().map(|problem| Finding::at(code, &path, problem)).collect::<Vec<_>>()
+    })?;
+    warnings.extend(read.warnings.iter().map(|problem| Finding::at(code, &path, problem)));
+    if !read.skill.allowed_tools.is_empty() {
+        let asked = read.skill.allowed_tools.join(", ");
+        warnings.push(Finding::new(code, Some(&path), format!("it asks to use {asked} without asking; that grants nothing")));
+    }
+    let (name, description) = (read.skill.name, Some(read.skill.description));
+    Ok(Skill { reference: reference.clone(), listed, name, description })
+}
+
+/// What is accepted here can also be staged, exported and served.
+fn check_size(archive: &Archive<'_>, files: &[BundleFile], reference: &SkillRef) -> Result<(), Vec<Finding>> {
+    let prefix = format!("{}/", reference.path);
+    let size = |file: &BundleFile| match &file.content {
+        Content::Entry(number) => archive.entries()[*number].size(),
+        Content::Made(bytes) => bytes.len() as u64,
+    };
+    let own: Vec<(&WorkPath, u64)> = files
+        .iter()
+        .filter(|file| file.path.as_str().starts_with(&prefix))
+        .map(|file| (&file.path, size(file)))
+        .collect();
+    let refuse = |file: &str, message: String| Finding::new(Code::InvalidSkillBundle, Some(file), message);
+    let mut found = Vec::new();
+    if own.len() > MOST_FILES {
+        found.push(refuse(reference.path.as_str(), format!("a skill may have {MOST_FILES} files, not {}", own.len())));
+    }
+    let all: u64 = own.iter().map(|(_, size)| size).sum();
+    if all > LARGEST_SKILL as u64 {
+        found.push(refuse(reference.path.as_str(), format!("a skill may have {LARGEST_SKILL} bytes, not {all}")));
+    }
+    for (path, size) in own.iter().filter(|(_, size)| *size > LARGEST_FILE as u64) {
+        found.push(refuse(path.as_str(), format!("a file of a skill may have {LARGEST_FILE} bytes, not {size}")));
+    }
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
