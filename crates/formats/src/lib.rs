@@ -2,3 +2,9 @@
 //!
 //! Bytes in, values and warnings out. This crate touches no file system and no network, and runs nothing of what it reads:
 //! whatever an archive or a manifest says, the worst it can do here is to be refused.
+
+pub mod manifest;
+pub mod skill;
+mod yaml;
+
+pub use yaml::{Problem, Problems};
