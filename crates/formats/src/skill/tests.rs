@@ -86,6 +86,17 @@ fn strict_and_lenient() {
     }
 }
 
+/// The cases that the public validator is asked about too, by `tests/skills`.
+#[test]
+fn cases_of_the_public_validator() {
+    let cases: Vec<Value> = serde_json::from_str(include_str!("../../../../tests/skills/cases.json")).unwrap();
+    for case in cases {
+        let text = |key: &str| case[key].as_str().unwrap();
+        let found = read(text("text").as_bytes(), Some(text("folder")), Strictness::Strict);
+        assert_eq!(found.is_ok(), case["kitbag"].as_bool().unwrap(), "{}: {}", text("case"), first(&found));
+    }
+}
+
 #[test]
 fn the_frame() {
     for (text, problem) in [

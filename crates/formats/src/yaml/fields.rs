@@ -34,7 +34,14 @@ pub(crate) struct Reader<'s> {
     lines: Vec<&'s str>,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
+    /// How many problems there were after the most that are told.
+    untold: usize,
 }
+
+/// How many problems, and how many warnings, are told. A text can have a hundred thousand, and nobody reads them.
+const MOST_TOLD: usize = 100;
+/// How many items a list of a manifest may have.
+const MOST_ITEMS: usize = 1000;
 
 /// A map, as a set of fields.
 pub(crate) struct Fields<'n> {
@@ -83,20 +90,30 @@ impl<'s> Reader<'s> {
         for line in text.split('\n') {
             lines.extend(line.strip_suffix('\r').unwrap_or(line).split('\r'));
         }
-        Self { lines, problems: Vec::new(), warnings: Vec::new() }
+        Self { lines, problems: Vec::new(), warnings: Vec::new(), untold: 0 }
     }
 
     pub(crate) fn problem(&mut self, at: Place, message: impl Into<String>) {
-        self.problems.push(Problem::new(at, message.into(), &self.lines));
+        if self.problems.len() < MOST_TOLD {
+            self.problems.push(Problem::new(at, message.into(), &self.lines));
+        } else {
+            self.untold += 1;
+        }
     }
 
     /// A problem with a value that may be a secret: the line is not repeated.
     pub(crate) fn secret_problem(&mut self, at: Place, message: impl Into<String>) {
-        self.problems.push(Problem::new(at, message.into(), &[]));
+        if self.problems.len() < MOST_TOLD {
+            self.problems.push(Problem::bare(at, message.into()));
+        } else {
+            self.untold += 1;
+        }
     }
 
     pub(crate) fn warn(&mut self, at: Place, message: impl Into<String>) {
-        self.warnings.push(Problem::new(at, message.into(), &self.lines));
+        if self.warnings.len() < MOST_TOLD {
+            self.warnings.push(Problem::new(at, message.into(), &self.lines));
+        }
     }
 
     pub(crate) fn has_problems(&self) -> bool {
@@ -104,7 +121,7 @@ impl<'s> Reader<'s> {
     }
 
     pub(crate) fn problem_count(&self) -> usize {
-        self.problems.len()
+        self.problems.len() + self.untold
     }
 
     /// The warnings, or the problems in the order of the text.
@@ -112,6 +129,10 @@ impl<'s> Reader<'s> {
         let place = |problem: &Problem| (problem.line, problem.column);
         self.warnings.sort_by_key(place);
         self.problems.sort_by_key(place);
+        if let (Some(last), 1..) = (self.problems.last(), self.untold) {
+            let at = Place { line: last.line, column: last.column };
+            self.problems.push(Problem::bare(at, format!("and {} more problems, which are not shown", self.untold)));
+        }
         if self.problems.is_empty() { Ok(self.warnings) } else { Err(Problems(self.problems)) }
     }
 
@@ -131,6 +152,11 @@ impl<'s> Reader<'s> {
         let fields = self.any_fields(node, what, keys)?;
         for (index, entry) in fields.entries.iter().enumerate().filter(|(_, e)| !judged.contains(&e.key.as_str())) {
             let Some(key) = keys.iter().find(|key| key.is(&entry.key)) else {
+                // Looking for the nearest key takes time that a map of a hundred thousand keys must not get.
+                if self.untold > 0 {
+                    self.untold += 1;
+                    continue;
+                }
                 let message = format!("{what} has no key \"{}\"{}", shown(&entry.key), hint(&entry.key, keys));
                 self.problem(entry.at, message);
                 continue;
@@ -228,6 +254,10 @@ impl<'s> Reader<'s> {
         let Some(node) = fields.get(name) else { return Vec::new() };
         let path = fields.path(name);
         match &node.value {
+            Value::List(items) if items.len() > MOST_ITEMS => {
+                self.problem(node.at, format!("{path} must have at most {MOST_ITEMS} items, not {}", items.len()));
+                Vec::new()
+            }
             Value::List(items) => {
                 items.iter().enumerate().map(|(index, item)| (item, format!("{path}[{index}]"))).collect()
             }

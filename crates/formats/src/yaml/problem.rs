@@ -32,23 +32,24 @@ impl Problem {
     }
 
     pub(super) fn new(place: Place, message: String, lines: &[&str]) -> Self {
-        let source: Vec<char> = lines.get(place.line - 1).map_or_else(Vec::new, |line| line.chars().collect());
-        let column = (place.column - 1).min(source.len());
+        let line = lines.get(place.line - 1).copied().unwrap_or_default();
+        let length = line.chars().count();
+        let column = (place.column - 1).min(length);
         let from = column.saturating_sub(MARGIN);
-        let to = (column + MARGIN).min(source.len());
+        let to = (column + MARGIN).min(length);
         // What a terminal would act upon is shown as a mark instead.
-        let shown = |c: &char| match c {
+        let shown = |c: char| match c {
             '\t' => ' ',
-            c if c.is_control() || is_invisible(*c) => '\u{fffd}',
-            c => *c,
+            c if c.is_control() || is_invisible(c) => '\u{fffd}',
+            c => c,
         };
-        let mut text: String = source[from..to].iter().map(shown).collect();
+        let mut text: String = line.chars().skip(from).take(to - from).map(shown).collect();
         let mut caret = column - from;
         if from > 0 {
             text.insert(0, '…');
             caret += 1;
         }
-        if to < source.len() {
+        if to < length {
             text.push('…');
         }
         Self { line: place.line, column: place.column, message, source: text, caret }

@@ -75,6 +75,14 @@ fn an_alias_bomb_is_small() {
 }
 
 #[test]
+fn a_hundred_thousand_problems_are_told_shortly() {
+    let text = format!("{{{}}}", "a: b, ".repeat(100_000));
+    let problems = read(&text).unwrap_err();
+    assert_eq!(problems.0.len(), 101);
+    assert_eq!(problems.0[100].message, "and 99899 more problems, which are not shown");
+}
+
+#[test]
 fn problems_as_people_see_them() {
     let text = "id: a\nlong: ".to_owned() + &"x".repeat(100) + " [\t\u{202e}" + &"y".repeat(100) + "\n";
     let mut reader = Reader::new(&text);

@@ -196,6 +196,15 @@ fn everything_below() {
 }
 
 #[test]
+fn too_much_of_everything() {
+    let unknown: String = (0..50_000).map(|i| format!("key{i}: 1\n")).collect();
+    let found = problems(&with(&unknown));
+    assert_eq!((found.len(), found[100].as_str()), (101, "103:1: and 49900 more problems, which are not shown"));
+    let many = with(&format!("tool_overrides:\n{}", "  - {tool_id: a}\n".repeat(1001)));
+    assert_eq!(problems(&many), ["5:3: tool_overrides must have at most 1000 items, not 1001"]);
+}
+
+#[test]
 fn values_that_may_be_secrets_are_not_repeated() {
     for rest in [
         "command: x\n    env:\n      A: sk-hunter2${\n",
