@@ -4,3 +4,9 @@
 //! whatever an archive or a manifest says, the worst it can do here is to be refused.
 
 pub mod archive;
+pub mod bundle;
+pub mod manifest;
+pub mod skill;
+mod yaml;
+
+pub use yaml::{Problem, Problems};

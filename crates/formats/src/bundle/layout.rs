@@ -19,7 +19,8 @@ pub(super) fn files(archive: &Archive<'_>) -> Result<(Vec<BundleFile>, Vec<Findi
         })
         .partition(|file| !is_litter(&file.path));
     if let Some(first) = litter.first() {
-        let message = format!("{} files that a computer left behind, such as {}, are left out", litter.len(), first.path);
+        let message =
+            format!("{} files that a computer left behind, such as {}, are left out", litter.len(), first.path);
         warnings.push(Finding::new(Code::InvalidBundle, None, message));
     }
     let top = top(&files)?;
@@ -65,7 +66,9 @@ fn top(files: &[BundleFile]) -> Result<String, Finding> {
             both => return refuse(format!("there are two manifests: {}", both.join(" and "))),
         }
     }
-    if let Some(other) = files.iter().find(|file| is_manifest(&file.path.name().to_lowercase()) && !is_manifest(file.path.name())) {
+    if let Some(other) =
+        files.iter().find(|file| is_manifest(&file.path.name().to_lowercase()) && !is_manifest(file.path.name()))
+    {
         return refuse(format!("the manifest must be called {MANIFEST}, in lower case, not {}", other.path));
     }
     match found.first() {

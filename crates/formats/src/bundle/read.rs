@@ -40,7 +40,9 @@ pub(super) fn content(archive: &Archive<'_>, files: &[BundleFile], path: &str) -
     let file = files.binary_search_by(|file| file.path.as_str().cmp(path)).ok().map(|at| &files[at]);
     match file.map(|file| &file.content) {
         Some(Content::Made(bytes)) => Ok(bytes.clone()),
-        Some(Content::Entry(number)) => archive.read(&archive.entries()[*number]).map_err(|error| Finding::from(&error)),
+        Some(Content::Entry(number)) => {
+            archive.read(&archive.entries()[*number]).map_err(|error| Finding::from(&error))
+        }
         None => Err(Finding::new(Code::InvalidBundle, Some(path), "is not in the bundle")),
     }
 }

@@ -32,16 +32,16 @@ pub(super) fn read(
                 format!("there is another skill {id} in the manifest"),
             )]),
             Ok(id) => one(archive, files, &SkillRef { id, path: folder, enabled: true }, false, warnings),
-            Err(reason) => {
-                Err(vec![Finding::new(Code::InvalidSkillBundle, Some(folder.as_str()), reason.to_string())])
-            }
+            Err(reason) => Err(vec![Finding::new(Code::InvalidSkillBundle, Some(folder.as_str()), reason.to_string())]),
         };
         match found {
             Ok(skill) => skills.push(skill),
-            Err(found) => warnings.extend(found.into_iter().map(|finding| Finding {
-                message: format!("the skill is left out: {}", finding.message),
-                ..finding
-            })),
+            Err(found) => {
+                warnings.extend(found.into_iter().map(|finding| Finding {
+                    message: format!("the skill is left out: {}", finding.message),
+                    ..finding
+                }))
+            }
         }
     }
     skills
@@ -59,13 +59,16 @@ fn one(
     let path = format!("{}/{ENTRY}", reference.path);
     let bytes = content(archive, files, &path).map_err(|finding| vec![Finding { code, ..finding }])?;
     let folder = reference.path.name();
-    let read = skill::read(&bytes, Some(folder), Strictness::Lenient).map_err(|problems| {
-        problems.0.iter().map(|problem| Finding::at(code, &path, problem)).collect::<Vec<_>>()
-    })?;
+    let read = skill::read(&bytes, Some(folder), Strictness::Lenient)
+        .map_err(|problems| problems.0.iter().map(|problem| Finding::at(code, &path, problem)).collect::<Vec<_>>())?;
     warnings.extend(read.warnings.iter().map(|problem| Finding::at(code, &path, problem)));
     if !read.skill.allowed_tools.is_empty() {
         let asked = read.skill.allowed_tools.join(", ");
-        warnings.push(Finding::new(code, Some(&path), format!("it asks to use {asked} without asking; that grants nothing")));
+        warnings.push(Finding::new(
+            code,
+            Some(&path),
+            format!("it asks to use {asked} without asking; that grants nothing"),
+        ));
     }
     let (name, description) = (read.skill.name, Some(read.skill.description));
     Ok(Skill { reference: reference.clone(), listed, name, description })
