@@ -105,6 +105,7 @@ fn wide_end_records() {
     whole(&Zip { wide: Some(|_| {}), ..Zip::default() }.bytes(), &Limits::BUNDLE).expect("empty");
     refused(vec![
         ("another count", wide(|wide| (wide.end.count, wide.end.here) = (1, 1)), "Zip64End"),
+        ("another total", wide(|wide| wide.end.count = 1), "Zip64End"),
         ("another size", wide(|wide| wide.end.size -= 1), "Zip64End"),
         ("another start", wide(|wide| wide.end.start += 1), "Zip64End"),
         ("elsewhere", wide(|wide| wide.place -= 1), "Zip64End"),
