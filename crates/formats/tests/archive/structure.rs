@@ -48,6 +48,7 @@ fn one_archive_and_nothing_else() {
         ("a file with an end that reaches to the end", reaching, "SeveralEnds"),
         ("a program before, offsets not moved", [b"#!/bin/sh\n".to_vec(), good.clone()].concat(), "DataBefore"),
         ("a program before", of(|zip| zip.before = b"#!/bin/sh\n".to_vec()), "DataBefore"),
+        ("bytes and no entries", Zip { before: b"MZ".to_vec(), ..Zip::default() }.bytes(), "DataBefore"),
         ("a program before nothing", [b"MZ".to_vec(), zip([])].concat(), "DataBefore"),
         ("bytes between entries", of(|zip| zip.items[0].behind = b"gap".to_vec()), "Gap"),
         ("bytes before the directory", of(|zip| zip.before_directory = b"gap".to_vec()), "Gap"),
