@@ -1,6 +1,6 @@
 # The two commands that a newcomer needs are `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-full bench fmt
+.PHONY: help run build test test-full fuzz bench fmt
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -14,8 +14,12 @@ build: ## Build target/release/kitbag
 test: ## Install what the tests need, then check and test everything
 	scripts/test
 
-test-full: test ## Also what is too long for every change: kill storms, soaks, long fuzzing
-	@echo "There is nothing long to run yet."
+test-full: test fuzz ## Also what is too long for every change: kill storms, soaks, long fuzzing
+
+fuzz: ## Throw made-up bytes at each reader of foreign bytes, a minute each (needs a nightly compiler)
+	cargo fuzz --version || cargo install --locked cargo-fuzz
+	mkdir -p fuzz/corpus/archive
+	cargo +nightly fuzz run archive fuzz/corpus/archive crates/formats/tests/archive/honest -- -max_total_time=60
 
 bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag-cas --bench workspace

@@ -122,3 +122,67 @@ fn shorts(numbers: &[u16]) -> Vec<u8> {
 fn clamp(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{DEFLATE, DESCRIPTOR, FULL, Written, end};
+    use crate::archive::fields::Fields;
+    use crate::archive::record::Record;
+
+    fn written(size: u64, packed: u64, offset: u64) -> Written {
+        Written {
+            path: "large".parse().expect("a good path"),
+            folder: false,
+            executable: true,
+            flags: DESCRIPTOR,
+            method: DEFLATE,
+            crc: 7,
+            packed,
+            size,
+            offset,
+        }
+    }
+
+    /// Files of this kind are too large for a test, but not their headers.
+    #[test]
+    fn large_numbers_have_room() {
+        for (numbers, fields) in [
+            ((FULL - 1, FULL - 1, FULL - 1), 0),
+            ((FULL, 9, 9), 1),
+            ((FULL, FULL, 9), 2),
+            ((9, 9, FULL + 1), 1),
+            ((1 << 40, 1 << 39, 1 << 41), 3),
+        ] {
+            let (size, packed, offset) = numbers;
+            let bytes = written(size, packed, offset).central();
+            assert_eq!(bytes.len(), 46 + "large".len() + if fields == 0 { 0 } else { 4 + fields * 8 });
+            assert_eq!(bytes[6], if fields == 0 { 20 } else { 45 }, "the version that a reader needs");
+            let (record, name) = Record::read(&mut Fields(&bytes)).expect("a good record");
+            assert_eq!((record.size, record.packed, record.offset), numbers);
+            assert_eq!((name, record.crc, record.executable), ("large", 7, true));
+        }
+    }
+
+    #[test]
+    fn sizes_behind_large_content_are_wide() {
+        assert_eq!(written(FULL - 1, FULL - 1, 0).descriptor().len(), 16);
+        let wide = written(1 << 40, 9, 0).descriptor();
+        assert_eq!(
+            (wide.len(), &wide[8..16], &wide[16..]),
+            (24, &9_u64.to_le_bytes()[..], &(1_u64 << 40).to_le_bytes()[..])
+        );
+    }
+
+    #[test]
+    fn an_end_is_wide_where_it_must_be() {
+        for (count, size, start, wide) in [
+            (65_534, 1, 1, false),
+            (65_535, 1, 1, true),
+            (1, FULL - 1, FULL - 1, false),
+            (1, FULL, 1, true),
+            (1, 1, FULL, true),
+        ] {
+            assert_eq!(end(count, size, start).len(), if wide { 56 + 20 + 22 } else { 22 });
+        }
+    }
+}

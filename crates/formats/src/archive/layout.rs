@@ -21,21 +21,18 @@ pub(super) fn contents(bytes: &[u8], end: usize, records: &[Record<'_>]) -> Resu
     for (place, index) in order.iter().enumerate() {
         let record = &records[*index];
         let overlap = || ArchiveError::Overlap { name: shown(record.name) };
-        let next = order.get(place + 1).map_or(end as u64, |next| records[*next].offset);
         let start = usize::try_from(record.offset).ok().filter(|start| *start < end).ok_or_else(overlap)?;
+        // It cannot be less: the entry before this one does not reach beyond this start.
         if start > filled {
             return Err(stray(bytes, filled, start));
         }
-        let next = usize::try_from(next).ok().filter(|next| *next <= end).ok_or_else(overlap)?;
+        let next =
+            order.get(place + 1).and_then(|next| usize::try_from(records[*next].offset).ok()).unwrap_or(end).min(end);
         let content = local(bytes, start, end, record)?;
-        // The previous entry ended at `filled`, and this one begins there.
         if content.end > next {
             return Err(overlap());
         }
         filled = content.end + descriptor(&bytes[content.end..next], record)?;
-        if filled != next {
-            return Err(stray(bytes, filled, next));
-        }
         if record.folder && !is_nothing(record, &bytes[content.clone()]) {
             return Err(ArchiveError::FolderContent { name: shown(record.name) });
         }

@@ -42,6 +42,23 @@ fn kept_archives() {
 }
 
 #[test]
+fn kept_archives_of_other_tools() {
+    for (tool, bytes, counts) in [
+        ("7-Zip", &include_bytes!("honest/7z.zip")[..], (4, 2)),
+        ("jszip, streamed", include_bytes!("honest/jszip-stream.zip"), (3, 2)),
+        ("yazl, in part with 64-bit fields", include_bytes!("honest/yazl.zip"), (6, 1)),
+        ("archiver with 64-bit fields", include_bytes!("honest/archiver-zip64.zip"), (7, 3)),
+        ("adm-zip", include_bytes!("honest/adm-zip.zip"), (7, 3)),
+        ("fflate, streamed", include_bytes!("honest/fflate-stream.zip"), (2, 0)),
+    ] {
+        let archive = Archive::open(bytes, &Limits::BUNDLE).unwrap_or_else(|error| panic!("{tool}: {error}"));
+        archive.verify().unwrap_or_else(|error| panic!("{tool}: {error}"));
+        assert_eq!((archive.entries().len(), archive.folders().len()), counts, "{tool}");
+        assert!(archive.read(archive.entry("a.txt").unwrap()).unwrap().starts_with(b"hello"), "{tool}");
+    }
+}
+
+#[test]
 fn what_python_makes() {
     let script = |open: &str, each: &str| {
         format!(

@@ -116,6 +116,7 @@ fn paths_live_side_by_side() {
         ("the sign of kelvin", pair("\u{212a}", "k"), "CaseTwin"),
         ("composed and not", pair("\u{e9}", "e\u{301}"), "UnicodeTwin"),
         ("composed and not, in folders", pair("\u{e9}/a", "e\u{301}/b"), "UnicodeTwin"),
+        ("marks in another order", pair("\u{3b1}\u{345}\u{301}", "\u{3b1}\u{301}\u{345}"), "UnicodeTwin"),
         ("composed and not, other case", pair("\u{c9}", "e\u{301}"), "CaseTwin"),
         ("file and folder", pair("a", "a/b"), "FileAndFolder"),
         ("folder and file", pair("a/b/c", "a/b"), "FileAndFolder"),

@@ -48,6 +48,7 @@ fn one_archive_and_nothing_else() {
         ("a file with an end that reaches to the end", reaching, "SeveralEnds"),
         ("a program before, offsets not moved", [b"#!/bin/sh\n".to_vec(), good.clone()].concat(), "DataBefore"),
         ("a program before", of(|zip| zip.before = b"#!/bin/sh\n".to_vec()), "DataBefore"),
+        ("bytes and no entries", Zip { before: b"MZ".to_vec(), ..Zip::default() }.bytes(), "DataBefore"),
         ("a program before nothing", [b"MZ".to_vec(), zip([])].concat(), "DataBefore"),
         ("bytes between entries", of(|zip| zip.items[0].behind = b"gap".to_vec()), "Gap"),
         ("bytes before the directory", of(|zip| zip.before_directory = b"gap".to_vec()), "Gap"),
@@ -105,6 +106,7 @@ fn wide_end_records() {
     whole(&Zip { wide: Some(|_| {}), ..Zip::default() }.bytes(), &Limits::BUNDLE).expect("empty");
     refused(vec![
         ("another count", wide(|wide| (wide.end.count, wide.end.here) = (1, 1)), "Zip64End"),
+        ("another total", wide(|wide| wide.end.count = 1), "Zip64End"),
         ("another size", wide(|wide| wide.end.size -= 1), "Zip64End"),
         ("another start", wide(|wide| wide.end.start += 1), "Zip64End"),
         ("elsewhere", wide(|wide| wide.place -= 1), "Zip64End"),
