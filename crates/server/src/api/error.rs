@@ -6,6 +6,7 @@ use std::fmt::Display;
 use axum::Json;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use kitbag_formats::bundle;
 use kitbag_store::StoreError;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +19,12 @@ pub(crate) enum Code {
     Unauthorized,
     Forbidden,
     NotFound,
+    ToolsetNotFound,
+    ToolNotFound,
+    InvalidBundle,
+    InvalidManifest,
+    InvalidSkillBundle,
+    AmbiguousServerId,
     Conflict,
     PreconditionFailed,
     MethodNotAllowed,
@@ -37,6 +44,12 @@ impl Code {
             Self::Unauthorized => "UNAUTHORIZED",
             Self::Forbidden => "FORBIDDEN",
             Self::NotFound => "NOT_FOUND",
+            Self::ToolsetNotFound => "TOOLSET_NOT_FOUND",
+            Self::ToolNotFound => "TOOL_NOT_FOUND",
+            Self::InvalidBundle => "INVALID_BUNDLE",
+            Self::InvalidManifest => "INVALID_MANIFEST",
+            Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
+            Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
             Self::Conflict => "CONFLICT",
             Self::PreconditionFailed => "PRECONDITION_FAILED",
             Self::QuotaExceeded => "QUOTA_EXCEEDED",
@@ -52,11 +65,13 @@ impl Code {
 
     fn status(self) -> StatusCode {
         match self {
-            Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::BadRequest | Self::InvalidBundle | Self::InvalidManifest | Self::InvalidSkillBundle => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::Conflict => StatusCode::CONFLICT,
+            Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
+            Self::Conflict | Self::AmbiguousServerId => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
             Self::BlobCorrupt => StatusCode::INTERNAL_SERVER_ERROR,
@@ -66,6 +81,16 @@ impl Code {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl From<bundle::Code> for Code {
+    fn from(code: bundle::Code) -> Self {
+        match code {
+            bundle::Code::InvalidBundle => Self::InvalidBundle,
+            bundle::Code::InvalidManifest => Self::InvalidManifest,
+            bundle::Code::InvalidSkillBundle => Self::InvalidSkillBundle,
         }
     }
 }
@@ -94,6 +119,11 @@ pub(crate) struct ErrorBody {
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: None }
+    }
+
+    /// The same, with more for programs.
+    pub(crate) fn with_details(self, details: Value) -> Self {
+        Self { details: Some(details), ..self }
     }
 
     /// The caller's input is wrong at `field`.

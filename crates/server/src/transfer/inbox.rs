@@ -57,6 +57,11 @@ impl Staged {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// All of it.
+    pub(crate) fn read(&self) -> Result<Vec<u8>, TransferError> {
+        std::fs::read(&self.path).map_err(|source| TransferError::Disk { path: self.path.clone(), source })
+    }
 }
 
 impl Drop for Staged {

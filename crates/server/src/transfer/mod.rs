@@ -6,7 +6,7 @@ mod outbox;
 
 use axum::http::Method;
 
-pub(crate) use inbox::{Inbox, Staged};
+pub(crate) use inbox::{Inbox, Staged, TransferError};
 pub(crate) use outbox::{stream_blob, stream_made};
 
 /// Whether a route takes files. Their bodies may be large, and may take as long as they get on.

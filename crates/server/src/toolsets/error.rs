@@ -1,0 +1,84 @@
+//! Why something could not be done to a toolset.
+
+use kitbag_formats::bundle::Refused;
+use kitbag_model::{ToolsetId, Version};
+use kitbag_store::{InstallError, StoreError};
+use serde_json::json;
+
+use super::shelf::ShelfError;
+use crate::api::error::{ApiError, Code};
+use crate::transfer::TransferError;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolsetError {
+    /// There is no such toolset.
+    #[error("there is no toolset {0:?}")]
+    NotFound(String),
+    /// The bundle is wrong.
+    #[error("{0}")]
+    Refused(#[from] Refused),
+    /// An older version than the one that is installed.
+    #[error("{id} {installed} is installed, and the bundle has the older version {offered}; force it to go back")]
+    Downgrade {
+        /// Which toolset.
+        id: ToolsetId,
+        /// What is there.
+        installed: Version,
+        /// What came.
+        offered: Version,
+    },
+    /// The id belongs to a server that a person added.
+    #[error("{0} is an MCP server that was added by itself; remove it first, or give the toolset another id")]
+    IsServer(ToolsetId),
+    /// Somebody else changed it in the meantime.
+    #[error("somebody else changed the toolset in the meantime; try again")]
+    Conflict,
+    /// A file of the toolset is not what was installed.
+    #[error("the file {path} of the toolset is missing or was changed on the disk; import the toolset again")]
+    Damaged {
+        /// Which.
+        path: String,
+    },
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<InstallError> for ToolsetError {
+    fn from(error: InstallError) -> Self {
+        match error {
+            InstallError::Conflict => Self::Conflict,
+            InstallError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<ToolsetError> for ApiError {
+    fn from(error: ToolsetError) -> Self {
+        let message = error.to_string();
+        match error {
+            ToolsetError::NotFound(_) => Self::new(Code::ToolsetNotFound, message),
+            ToolsetError::Refused(refused) => {
+                let code = refused.problems.first().map_or(Code::InvalidBundle, |problem| problem.code.into());
+                let details = json!({ "problems": refused.problems, "warnings": refused.warnings });
+                Self::new(code, message).with_details(details)
+            }
+            ToolsetError::Downgrade { installed, offered, .. } => Self::new(Code::Conflict, message)
+                .with_details(json!({ "installed": installed.to_string(), "offered": offered.to_string() })),
+            ToolsetError::IsServer(_) | ToolsetError::Conflict => Self::new(Code::Conflict, message),
+            ToolsetError::Damaged { .. } => {
+                tracing::error!(message, "a toolset is damaged");
+                Self::new(Code::BlobCorrupt, message)
+            }
+            ToolsetError::Shelf(error) if error.source.kind() == std::io::ErrorKind::StorageFull => {
+                Self::new(Code::Unavailable, "the disk is full: nothing was changed")
+            }
+            ToolsetError::Shelf(error) => Self::internal(error),
+            ToolsetError::Transfer(error) => error.into(),
+            ToolsetError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Toolsets: how one comes in, goes out and goes away, and which tools all of them make together.
+
+mod catalogue;
+mod error;
+mod export;
+mod import;
+mod parcel;
+mod plan;
+mod remove;
+mod shelf;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kitbag_model::{OrgId, ToolsetId};
+use kitbag_store::Store;
+use tokio::sync::OwnedMutexGuard;
+
+pub(crate) use catalogue::{Catalogue, Provider, Tool};
+pub(crate) use error::ToolsetError;
+pub(crate) use export::ExportError;
+pub(crate) use import::{Import, Imported};
+pub(crate) use parcel::Parcel;
+pub(crate) use plan::{Plan, VersionChange};
+use shelf::Shelf;
+
+type Turns = HashMap<(OrgId, ToolsetId), Arc<tokio::sync::Mutex<()>>>;
+
+/// All toolsets of a server.
+#[derive(Clone)]
+pub(crate) struct Toolsets {
+    data: PathBuf,
+    store: Store,
+    turns: Arc<Mutex<Turns>>,
+}
+
+impl Toolsets {
+    pub(crate) fn new(data: PathBuf, store: Store) -> Self {
+        Self { data, store, turns: Arc::default() }
+    }
+
+    fn shelf(&self, org: &OrgId) -> Shelf {
+        let base = if *org == OrgId::local() { self.data.clone() } else { self.data.join("orgs").join(org.as_str()) };
+        Shelf::new(base.join("toolsets"))
+    }
+
+    /// Waits until nobody else in this process changes a toolset. Another process is noticed by its generation.
+    async fn turn(&self, org: &OrgId, id: &ToolsetId) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that nobody holds or waits for: ours is the only reference.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry((org.clone(), id.clone())).or_default())
+        };
+        turn.lock_owned().await
+    }
+
+    /// Finishes what a killed process began. Only for whoever has the data folder alone.
+    pub(crate) async fn tidy_up(&self) -> Result<(), ToolsetError> {
+        for org in self.store.system().await?.organizations().await? {
+            let installed = self.store.read(&org).await?.all_installed().await?;
+            let known = installed.into_iter().map(|one| (one.toolset.id, one.toolset.generation)).collect();
+            self.shelf(&org).tidy_up(&known)?;
+        }
+        Ok(())
+    }
+}
+
+/// Does blocking work to its end, even if nobody waits for it any more.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+}
