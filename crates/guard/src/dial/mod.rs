@@ -1,0 +1,35 @@
+//! Outbound connections: to our own server, and to addresses that a person or a bundle named.
+//!
+//! An address from outside is a request to use this machine's place in the network: behind its firewall, next to its
+//! databases, beside a cloud's metadata service. So an [`EgressPolicy`] judges each URL and each address that its name leads
+//! to, and [`fetch()`] connects to exactly the addresses that were judged. This room knows nothing of what is fetched or why.
+
+mod address;
+mod allow;
+mod client;
+mod error;
+mod fetch;
+mod policy;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use address::Kind;
+pub use allow::{Allowed, BadEntry};
+pub use error::{FetchError, Stage};
+pub use fetch::{FetchLimits, Fetched, fetch};
+pub use policy::{EgressPolicy, Refused, masked};
+
+/// A client for our own server on this machine. It uses no proxy (the address is ours, the token must not travel), follows
+/// no redirect, and trusts no certificate authority: it speaks plain HTTP, and reading the machine's certificates would
+/// slow down every command.
+#[allow(clippy::disallowed_methods, reason = "this is the room for it")]
+pub fn loopback_client() -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(Duration::from_secs(5))
+        .build()
+}

@@ -1,0 +1,8 @@
+//! The egress rules against every odd spelling we know, and fetching from servers that misbehave.
+
+mod addresses;
+mod fetching;
+mod hops;
+mod secure;
+mod twin;
+mod urls;
