@@ -6,9 +6,13 @@
 
 pub mod blobs;
 pub mod care;
+mod clear;
+mod disk;
 mod error;
+pub mod fault;
 pub mod tree;
 pub mod workspace;
 
+pub use clear::remove_folder;
 pub use error::CasError;
 pub use tree::{Change, Entry, Kind, NodeError, Nodes, Tree};

@@ -1,16 +1,18 @@
 //! A person's own changes, file by file. They change the folder; the next snapshot keeps them.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kitbag_model::{ContentHash, WorkPath};
+use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 
 use super::Workspace;
 use crate::blobs::Swept;
+use crate::disk::{self, Temporary};
 use crate::error::CasError;
 use crate::tree::Kind;
 
@@ -20,21 +22,12 @@ impl Workspace {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let folder = self.home.join("tmp");
         let name = format!("edit-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let temporary = folder.join(&name);
-        let mut file = File::create(&temporary).map_err(CasError::at(&temporary))?;
-        let written = file.write_all(bytes).and_then(|()| file.sync_data());
-        if let Err(error) = written {
-            let _ = fs::remove_file(&temporary);
-            return Err(CasError::at(&temporary)(error));
-        }
+        let file = Temporary::create(folder.join(&name), 0o644)?;
+        file.write(bytes)?;
+        file.sync()?;
         let was_executable = self.folder.stat(path).is_ok_and(|stat| stat.kind() == Some(Kind::Executable));
-        let mode = rustix::fs::Mode::from_raw_mode(if was_executable { 0o755 } else { 0o644 });
-        rustix::fs::fchmod(&file, mode).map_err(CasError::errno(&temporary))?;
-        let placed = self.place(&temporary, path);
-        if placed.is_err() {
-            let _ = fs::remove_file(&temporary);
-        }
-        placed.map_err(self.folder.failed(path.as_str()))
+        file.chmod(if was_executable { 0o755 } else { 0o644 })?;
+        file.place_by(|temporary| self.place(temporary, path)).map_err(self.folder.failed(path.as_str()))
     }
 
     fn place(&self, temporary: &std::path::Path, path: &WorkPath) -> Result<(), Errno> {
@@ -42,7 +35,9 @@ impl Workspace {
         if !parent.is_empty() {
             self.folder.create_folder(parent)?;
         }
-        rustix::fs::renameat(rustix::fs::CWD, temporary, self.folder.folder(parent)?, path.name())
+        let temporary = (rustix::fs::CWD, temporary.as_os_str().as_encoded_bytes());
+        let parent = self.folder.folder(parent)?;
+        disk::rename_at(temporary, (parent.as_fd(), path.name().as_bytes()), RenameFlags::empty())
     }
 
     /// Gives a file, link or folder another name, unless something has that name already. Whether it was there.
@@ -59,7 +54,8 @@ impl Workspace {
                 self.folder.folder(from.parent().unwrap_or_default())?,
                 self.folder.folder(to.parent().unwrap_or_default())?,
             );
-            rustix::fs::renameat_with(old, from.name(), new, to.name(), rustix::fs::RenameFlags::NOREPLACE)
+            let (from, to) = (from.name().as_bytes(), to.name().as_bytes());
+            disk::rename_at((old.as_fd(), from), (new.as_fd(), to), RenameFlags::NOREPLACE)
         })();
         match done {
             Ok(()) => Ok(true),

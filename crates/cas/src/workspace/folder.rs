@@ -9,6 +9,8 @@ use kitbag_model::WorkPath;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat as RawStat};
 use rustix::io::Errno;
 
+use crate::clear;
+use crate::disk;
 use crate::error::CasError;
 use crate::tree::Kind;
 
@@ -103,20 +105,18 @@ impl Folder {
 
     /// Makes a file that was not there.
     pub(super) fn create(&self, path: &WorkPath, executable: bool) -> Result<File, Errno> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
-        rustix::fs::openat2(&self.root, path.as_str(), flags, mode, BENEATH).map(File::from)
+        disk::create_at(&self.root, path.as_str(), if executable { 0o755 } else { 0o644 }, BENEATH)
     }
 
     pub(super) fn create_link(&self, path: &WorkPath, target: &[u8]) -> Result<(), Errno> {
         let parent = self.folder(path.parent().unwrap_or_default())?;
-        rustix::fs::symlinkat(target, &parent, path.name())
+        disk::link_at(&parent, path.name(), target)
     }
 
     /// Makes a folder, and those above it that are not there.
     pub(super) fn create_folder(&self, path: &str) -> Result<(), Errno> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let make = || rustix::fs::mkdirat(self.folder(parent)?, name, Mode::from_raw_mode(0o755));
+        let make = || disk::make_folder_at(&self.folder(parent)?, name);
         match make() {
             Err(Errno::EXIST) => Ok(()),
             Err(Errno::NOENT) if !parent.is_empty() => self.create_folder(parent).and_then(|()| make()),
@@ -126,14 +126,11 @@ impl Folder {
 
     /// Removes a file, link, pipe or socket, or an empty folder. A folder that a tool made read-only is opened up first.
     pub(super) fn remove(&self, parent: &str, name: &[u8], is_folder: bool) -> Result<(), Errno> {
-        let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        let folder = self.folder(parent)?;
-        match rustix::fs::unlinkat(&folder, name, flags) {
-            Err(Errno::ACCESS | Errno::PERM) => {
-                rustix::fs::fchmod(&folder, Mode::from_raw_mode(0o755))?;
-                rustix::fs::unlinkat(&folder, name, flags)
-            }
-            done => done,
-        }
+        clear::remove_one(&self.folder(parent)?, name, is_folder)
+    }
+
+    /// Removes whatever has this name, with everything in it.
+    pub(super) fn remove_all(&self, parent: &str, name: &[u8]) -> Result<(), Errno> {
+        clear::remove_all(&self.folder(parent)?, name)
     }
 }

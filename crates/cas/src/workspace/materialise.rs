@@ -4,7 +4,6 @@
 //! nothing in the folder is worth keeping, and materialises the state that the database names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::sync::Mutex;
 
 use kitbag_model::{ContentHash, WorkPath};
@@ -14,6 +13,7 @@ use super::folder::Stat;
 use super::index::{Known, now};
 use super::walk::Walk;
 use super::{TRANSITION, Workspace, parallel};
+use crate::disk;
 use crate::error::CasError;
 use crate::tree::{self, Entry, Kind, Nodes};
 
@@ -67,10 +67,7 @@ impl Workspace {
     /// Says that the folder is one state again.
     pub fn settle(&mut self) -> Result<(), CasError> {
         let marker = self.home.join(TRANSITION);
-        match fs::remove_file(&marker) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(CasError::at(&marker)(error)),
-            _ => Ok(()),
-        }
+        disk::remove(&marker).map_err(CasError::at(&marker))
     }
 
     fn plan(&mut self, target: &ContentHash, walk: &Walk, nodes: &impl Nodes) -> Result<Work, CasError> {
@@ -160,13 +157,9 @@ impl Workspace {
         }
         for (parent, name, _) in &walk.odd {
             use std::os::unix::ffi::OsStrExt;
-            match self.folder.remove(parent, name.as_bytes(), false) {
+            // It may be a folder whose name we cannot keep: with whatever is in it.
+            match self.folder.remove_all(parent, name.as_bytes()) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                // A folder whose name we cannot keep, with whatever is in it.
-                Err(Errno::ISDIR) => {
-                    let path = self.folder.path().join(parent).join(name);
-                    fs::remove_dir_all(&path).map_err(CasError::at(&path))?;
-                }
                 Err(error) => return Err(self.folder.failed(parent)(error)),
             }
             leave(parent);

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use kitbag_model::ContentHash;
 
 use crate::blobs::Blobs;
+use crate::disk::{self, Temporary};
 use crate::error::CasError;
 use folder::Folder;
 use ignored::Ignored;
@@ -65,19 +66,22 @@ impl Workspace {
     /// Opens the folder `workspace/` below a chat's own, making it if it is not there.
     pub fn open(home: &Path, blobs: Arc<dyn Blobs>, limits: Limits) -> Result<Self, CasError> {
         let path = home.join("workspace");
-        fs::create_dir_all(&path).map_err(CasError::at(&path))?;
+        disk::make_lasting_folders(&path).map_err(CasError::at(&path))?;
         let lock_path = home.join("lock");
-        let lock = File::create(&lock_path).map_err(CasError::at(&lock_path))?;
+        let lock = disk::create(&lock_path, 0o644).map_err(CasError::at(&lock_path))?;
         lock.lock().map_err(CasError::at(&lock_path))?;
         // It was in use when the machine stopped: what the folder holds may never have reached the disk.
         let in_use = home.join(IN_USE);
         if fs::read(&in_use).is_ok_and(|boot| boot != index::boot_id()) {
-            fs::write(home.join(TRANSITION), "").map_err(CasError::at(home))?;
+            disk::put(&home.join(TRANSITION), b"").map_err(CasError::at(home))?;
         }
-        fs::write(&in_use, index::boot_id()).map_err(CasError::at(&in_use))?;
+        // Whole or not at all: half a name of this start of the machine would be taken for another one.
+        let mark = Temporary::create(home.join("in-use.new"), 0o644)?;
+        mark.write(&index::boot_id())?;
+        mark.place(&in_use)?;
         let mut index = Index::load(&home.join("index"));
         // Used up: from now on it is only true in memory, and a killed process must not leave an old one behind.
-        let _ = fs::remove_file(home.join("index"));
+        disk::remove(&home.join("index")).map_err(CasError::at(home))?;
         if fs::exists(home.join(TRANSITION)).map_err(CasError::at(home))? {
             index.forget_state();
         }
@@ -144,7 +148,7 @@ impl Workspace {
     /// Says that the folder is to become another state, before the books say so. Until [`Workspace::settle`] it counts as torn.
     pub fn unsettle(&mut self) -> Result<(), CasError> {
         let marker = self.home.join(TRANSITION);
-        fs::write(&marker, "").map_err(CasError::at(&marker))
+        disk::put(&marker, b"").map_err(CasError::at(&marker))
     }
 
     /// The state that the folder was at when it was last looked at.
@@ -155,8 +159,7 @@ impl Workspace {
     /// Writes down what is known of the files, so that the next start need not read them all.
     pub fn save(&mut self) -> Result<(), CasError> {
         self.index.save(&self.home.join("index"), &self.home.join("tmp"))?;
-        let _ = fs::remove_file(self.home.join(IN_USE));
-        Ok(())
+        disk::remove(&self.home.join(IN_USE)).map_err(CasError::at(&self.home))
     }
 }
 
