@@ -1,10 +1,11 @@
-//! Removes folders with everything in them, however deep, by descriptor and through no link.
+//! Removes folders with everything in them, however deep, by descriptor and through no link; and remembers which are to go.
 //!
 //! A tree that is deeper than a path can be long, or than descriptors can be open, is taken down by moving the folders in it
 //! up beside it. A folder that its owner locked is opened up first.
 
+use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dir, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -15,8 +16,46 @@ use crate::error::CasError;
 const FOLDER: OFlags =
     OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
+/// A folder that is to go has a file beside it whose name ends so.
+const DOOMED: &str = "doomed";
+
+/// Says, durably, that a folder is to go: whoever dies before it is gone leaves word for the next one.
+pub fn doom(path: &Path) -> Result<(), CasError> {
+    let mark = path.with_extension(DOOMED);
+    let done = disk::put(&mark, b"").and_then(|()| mark.parent().map_or(Ok(()), disk::sync_folder));
+    done.map_err(CasError::at(&mark))
+}
+
+/// Takes back what [`doom`] said.
+pub fn spare(path: &Path) -> Result<(), CasError> {
+    let mark = path.with_extension(DOOMED);
+    disk::remove(&mark).map_err(CasError::at(&mark))
+}
+
+/// The folders below this one that are to go.
+pub fn doomed(parent: &Path) -> Result<Vec<PathBuf>, CasError> {
+    let mut found = Vec::new();
+    let listed = match fs::read_dir(parent) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
+        listed => listed.map_err(CasError::at(parent))?,
+    };
+    for entry in listed {
+        let path = entry.map_err(CasError::at(parent))?.path();
+        if path.extension().is_some_and(|ending| ending == DOOMED) {
+            found.push(path.with_extension(""));
+        }
+    }
+    Ok(found)
+}
+
+/// Removes a folder with everything in it, if it is there, and then what [`doom`] said of it.
+pub fn remove_doomed(path: &Path) -> Result<(), CasError> {
+    remove_folder(path)?;
+    spare(path)
+}
+
 /// Removes a folder with everything in it, if it is there.
-pub fn remove_folder(path: &Path) -> Result<(), CasError> {
+fn remove_folder(path: &Path) -> Result<(), CasError> {
     let failed = CasError::errno(path);
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(failed(Errno::INVAL)) };
     let parent = match rustix::fs::open(parent, FOLDER, Mode::empty()) {
@@ -110,7 +149,11 @@ pub(crate) fn open_up(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
 
 fn names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(folder)? {
+    let listed = match Dir::read_from(folder) {
+        Err(Errno::ACCESS) => disk::chmod(folder, 0o755).and_then(|()| Dir::read_from(folder)),
+        listed => listed,
+    };
+    for entry in listed? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {

@@ -6,13 +6,12 @@
 
 pub mod blobs;
 pub mod care;
-mod clear;
+pub mod clear;
 mod disk;
 mod error;
 pub mod fault;
 pub mod tree;
 pub mod workspace;
 
-pub use clear::remove_folder;
 pub use error::CasError;
 pub use tree::{Change, Entry, Kind, NodeError, Nodes, Tree};

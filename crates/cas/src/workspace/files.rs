@@ -36,8 +36,9 @@ impl Workspace {
             self.folder.create_folder(parent)?;
         }
         let temporary = (rustix::fs::CWD, temporary.as_os_str().as_encoded_bytes());
-        let parent = self.folder.folder(parent)?;
-        disk::rename_at(temporary, (parent.as_fd(), path.name().as_bytes()), RenameFlags::empty())
+        self.folder.opening_up(parent, |parent| {
+            disk::rename_at(temporary, (parent.as_fd(), path.name().as_bytes()), RenameFlags::empty())
+        })
     }
 
     /// Gives a file, link or folder another name, unless something has that name already. Whether it was there.

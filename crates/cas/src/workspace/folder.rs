@@ -66,8 +66,14 @@ pub(super) struct Folder {
 impl Folder {
     pub(super) fn open(path: &Path) -> Result<Self, CasError> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(CasError::errno(path))?;
-        Ok(Self { root, path: path.to_owned() })
+        let open = |flags| rustix::fs::open(path, flags, Mode::empty());
+        let root = match open(flags) {
+            Err(Errno::ACCESS) => {
+                open(flags | OFlags::PATH).and_then(|locked| disk::chmod(&locked, 0o755)).and_then(|()| open(flags))
+            }
+            opened => opened,
+        };
+        Ok(Self { root: root.map_err(CasError::errno(path))?, path: path.to_owned() })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -105,22 +111,42 @@ impl Folder {
 
     /// Makes a file that was not there.
     pub(super) fn create(&self, path: &WorkPath, executable: bool) -> Result<File, Errno> {
-        disk::create_at(&self.root, path.as_str(), if executable { 0o755 } else { 0o644 }, BENEATH)
+        let mode = if executable { 0o755 } else { 0o644 };
+        self.opening_up(path.parent().unwrap_or_default(), |_| {
+            disk::create_at(&self.root, path.as_str(), mode, BENEATH)
+        })
     }
 
     pub(super) fn create_link(&self, path: &WorkPath, target: &[u8]) -> Result<(), Errno> {
-        let parent = self.folder(path.parent().unwrap_or_default())?;
-        disk::link_at(&parent, path.name(), target)
+        let parent = path.parent().unwrap_or_default();
+        self.opening_up(parent, |parent| disk::link_at(parent, path.name(), target))
     }
 
     /// Makes a folder, and those above it that are not there.
     pub(super) fn create_folder(&self, path: &str) -> Result<(), Errno> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let make = || disk::make_folder_at(&self.folder(parent)?, name);
+        let make = || self.opening_up(parent, |parent| disk::make_folder_at(parent, name));
         match make() {
             Err(Errno::EXIST) => Ok(()),
             Err(Errno::NOENT) if !parent.is_empty() => self.create_folder(parent).and_then(|()| make()),
             done => done,
+        }
+    }
+
+    /// Makes something in a folder. One that a tool made read-only is opened up first.
+    pub(super) fn opening_up<T>(&self, parent: &str, make: impl Fn(&OwnedFd) -> Result<T, Errno>) -> Result<T, Errno> {
+        let folder = self.folder(parent)?;
+        match make(&folder) {
+            Err(Errno::ACCESS) => disk::chmod(&folder, 0o755).and_then(|()| make(&folder)),
+            done => done,
+        }
+    }
+
+    /// Lets its owner do everything to a folder.
+    pub(super) fn open_up(&self, path: &str) -> Result<(), Errno> {
+        match path.rsplit_once('/').unwrap_or(("", path)) {
+            ("", "") => disk::chmod(&self.root, 0o755),
+            (parent, name) => clear::open_up(&self.folder(parent)?, name.as_bytes()),
         }
     }
 

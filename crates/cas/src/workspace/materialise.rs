@@ -49,7 +49,7 @@ impl Workspace {
         if self.index.root() != Some(*target) {
             self.unsettle()?;
         }
-        let walk = self.look()?;
+        let walk = self.look_into_all()?;
         let work = self.plan(target, &walk, nodes)?;
         if work.remove.is_empty() && work.write.is_empty() && walk.odd.is_empty() {
             self.index.set_root(*target);
@@ -62,6 +62,22 @@ impl Workspace {
         self.index.set_root(*target);
         let removed = work.remove.keys().filter(|path| !work.write.contains_key(*path)).count();
         Ok(Materialised { written: work.write.len(), removed })
+    }
+
+    /// Looks at everything; folders that a tool locked are opened up, because what is in them is to go or to stay.
+    fn look_into_all(&mut self) -> Result<Walk, CasError> {
+        let mut walk = self.look()?;
+        while let Some(folder) = walk.closed.last().cloned() {
+            let closed = walk.closed;
+            for path in &closed {
+                self.folder.open_up(path).map_err(self.folder.failed(path))?;
+            }
+            walk = self.look()?;
+            if walk.closed == closed {
+                return Err(self.folder.failed(&folder)(Errno::ACCESS));
+            }
+        }
+        Ok(walk)
     }
 
     /// Says that the folder is one state again.

@@ -14,9 +14,10 @@ mod snapshot;
 mod walk;
 mod watch;
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kitbag_model::ContentHash;
 
@@ -32,6 +33,9 @@ use watch::Watch;
 pub use materialise::Materialised;
 pub use snapshot::Snapshot;
 pub use walk::Warning;
+
+/// So long another process may take to let go of a folder, before whoever wants it is told to come back later.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How much a workspace may hold.
 #[derive(Clone, Copy, Debug)]
@@ -63,13 +67,27 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Opens the folder `workspace/` below a chat's own, making it if it is not there.
+    /// Opens the folder `workspace/` below a chat's own, making it if it is not there. Waits a while for another process
+    /// that has it open.
     pub fn open(home: &Path, blobs: Arc<dyn Blobs>, limits: Limits) -> Result<Self, CasError> {
+        Self::open_within(home, blobs, limits, PATIENCE)
+    }
+
+    fn open_within(home: &Path, blobs: Arc<dyn Blobs>, limits: Limits, patience: Duration) -> Result<Self, CasError> {
         let path = home.join("workspace");
         disk::make_lasting_folders(&path).map_err(CasError::at(&path))?;
         let lock_path = home.join("lock");
         let lock = disk::create(&lock_path, 0o644).map_err(CasError::at(&lock_path))?;
-        lock.lock().map_err(CasError::at(&lock_path))?;
+        let since = Instant::now();
+        while let Err(refused) = lock.try_lock() {
+            match refused {
+                TryLockError::Error(error) => return Err(CasError::at(&lock_path)(error)),
+                TryLockError::WouldBlock if since.elapsed() >= patience => {
+                    return Err(CasError::InUse { path: home.to_owned() });
+                }
+                TryLockError::WouldBlock => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
         // It was in use when the machine stopped: what the folder holds may never have reached the disk.
         let in_use = home.join(IN_USE);
         if fs::read(&in_use).is_ok_and(|boot| boot != index::boot_id()) {
@@ -121,9 +139,9 @@ impl Workspace {
         // Armed first, so that nothing that changes during the walk is missed.
         self.watch = if self.is_watching { Watch::arm(&self.folder) } else { None };
         let walk = walk::walk(&self.folder, "", &ignored)?;
-        if !walk.odd.is_empty() || walk.has_hard_links() {
-            // A file with two names changes under both and is heard of under one; and what a state cannot hold must be
-            // found again at the next change of state.
+        if !walk.odd.is_empty() || !walk.closed.is_empty() || walk.has_hard_links() {
+            // A file with two names changes under both and is heard of under one; and what a state cannot hold, or nobody
+            // may read, must be found again at the next change of state.
             self.watch = None;
         }
         Ok(walk)

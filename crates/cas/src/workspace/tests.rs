@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 #[cfg(debug_assertions)]
 mod faults;
+mod locked;
 
 use super::*;
 use crate::blobs::LocalBlobs;
