@@ -15,7 +15,7 @@ test: ## Install what the tests need, then check and test everything
 	scripts/test
 
 test-full: test ## Also what is too long for every change: kill storms, soaks, long fuzzing
-	@echo "There is nothing long to run yet."
+	KITBAG_KILLS=1000 cargo nextest run --workspace --locked --profile full -E 'test(every_acknowledged_state_is_whole)'
 
 bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag-cas --bench workspace

@@ -23,11 +23,14 @@ pub(super) struct Span {
     pub(super) length: u64,
 }
 
+/// What is in a pack.
+type Rows = Vec<(ContentHash, Span)>;
+
 /// A pack that is being written.
 pub(super) struct PackWriter {
     out: io::BufWriter<Temporary>,
     offset: u64,
-    rows: Vec<(ContentHash, Span)>,
+    rows: Rows,
 }
 
 impl PackWriter {
@@ -48,7 +51,7 @@ impl PackWriter {
     }
 
     /// Writes index and footer and makes all of it durable. What is in it, and what to call it.
-    pub(super) fn finish(mut self) -> Result<(Temporary, Vec<(ContentHash, Span)>, ContentHash), CasError> {
+    pub(super) fn finish(mut self) -> Result<(Temporary, Rows, ContentHash), CasError> {
         self.rows.sort_by_key(|(hash, _)| *hash);
         let mut index = Vec::with_capacity(self.rows.len() * ROW);
         for (hash, span) in &self.rows {
@@ -69,7 +72,7 @@ impl PackWriter {
 }
 
 /// Reads the index of a pack; none if it is not one, or damaged.
-pub(super) fn read_index(file: &File) -> io::Result<Option<Vec<(ContentHash, Span)>>> {
+pub(super) fn read_index(file: &File) -> io::Result<Option<Rows>> {
     let size = file.metadata()?.len();
     let Some(footer_at) = size.checked_sub(FOOTER as u64) else { return Ok(None) };
     let mut footer = [0; FOOTER];

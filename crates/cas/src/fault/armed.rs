@@ -1,7 +1,7 @@
 //! Steps that can fail, for builds with debug assertions.
 //!
 //! A test in this crate gives its own thread a [`Plan`], which the threads that share its work carry along. The whole
-//! program takes its plan from the folder that `KITBAG_FAULT` names: `plan` says what is to happen (`kill 17`), and each
+//! program takes its plan from the folder that `TEST_KITBAG_FAULT` names: `plan` says what is to happen (`kill 17`), and each
 //! step adds its name to `steps`, so that both can be exchanged while the program runs.
 
 use std::cell::RefCell;
@@ -124,7 +124,7 @@ fn next(name: &'static str) -> Option<Fault> {
     if let Carried(Some(plan)) = Carried::here() {
         return plan.next(name);
     }
-    let folder = FOLDER.get_or_init(|| std::env::var_os("KITBAG_FAULT").map(PathBuf::from));
+    let folder = FOLDER.get_or_init(|| std::env::var_os("TEST_KITBAG_FAULT").map(PathBuf::from));
     folder.as_deref().and_then(|folder| next_of_the_program(folder, name))
 }
 

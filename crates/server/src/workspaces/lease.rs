@@ -126,7 +126,6 @@ impl Lease {
         if snapshot.tree.root == before {
             return Ok(active);
         }
-        self.step("state taken")?;
         let new =
             NewManifest { parent: active.map(|manifest| manifest.id), root: snapshot.tree.root, source, source_ref };
         let kept = self.commit(&snapshot.tree, &new).await;
@@ -142,6 +141,7 @@ impl Lease {
     }
 
     async fn commit(&self, tree: &Tree, new: &NewManifest) -> Result<Manifest, WorkspaceError> {
+        self.step("state taken")?;
         let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
         tx.add_nodes(self.0.chat, &tree.new_nodes).await?;
         let manifest = tx.keep_manifest(self.0.chat, new).await?;
