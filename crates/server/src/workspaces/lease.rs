@@ -302,7 +302,7 @@ impl Lease {
             }
             // Before the rows are gone: nobody would know of the folder any more.
             if workspaces.exists(org, *chat) {
-                lease.with_home(|home| clear::doom(home)).await?;
+                lease.with_home(clear::doom).await?;
             }
             tx.commit().await?;
             lease.step("chat deleted")?;
@@ -314,12 +314,12 @@ impl Lease {
     /// Does what a deletion that was cut off left: removes the folder of a chat that is gone, and spares one that is not.
     pub(super) async fn finish_deletion(&self) -> Result<(), WorkspaceError> {
         let is_there = self.0.workspaces.store.read(&self.0.org).await?.chat(self.0.chat).await?.is_some();
-        if is_there { self.with_home(|home| clear::spare(home)).await } else { self.remove().await }
+        if is_there { self.with_home(clear::spare).await } else { self.remove().await }
     }
 
     async fn remove(&self) -> Result<(), WorkspaceError> {
         *self.0.slot.workspace.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.with_home(|home| clear::remove_doomed(home)).await
+        self.with_home(clear::remove_doomed).await
     }
 
     /// Works beside the workspace on a thread that may block.
