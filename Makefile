@@ -15,6 +15,7 @@ test: ## Install what the tests need, then check and test everything
 	scripts/test
 
 test-full: test fuzz ## Also what is too long for every change: kill storms, soaks, long fuzzing
+	KITBAG_KILLS=1000 cargo nextest run --workspace --locked --profile full -E 'test(every_acknowledged_state_is_whole)'
 
 fuzz: ## Throw made-up bytes at each reader of foreign bytes, a minute each (needs a nightly compiler)
 	cargo fuzz --version || cargo install --locked cargo-fuzz

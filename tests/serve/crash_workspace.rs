@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::serve;
 
-const ROUNDS: usize = 6;
-const FILES_A_ROUND: usize = 4;
+const FILES_A_ROUND: usize = 3;
+const KILLS_A_CHAT: usize = 10;
 
 /// A file that was acknowledged: its state, its path and its hash.
-type Acknowledged = (String, String, String);
+pub(crate) type Acknowledged = (String, String, String);
 
 async fn write_and_switch(
     server: &Server,
@@ -58,7 +58,7 @@ async fn write_and_switch(
 }
 
 /// The files of a folder with their hashes, by looking at the disk.
-fn on_disk(folder: &std::path::Path) -> BTreeMap<String, String> {
+pub(crate) fn on_disk(folder: &std::path::Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(at) = folders.pop() {
@@ -74,7 +74,7 @@ fn on_disk(folder: &std::path::Path) -> BTreeMap<String, String> {
     found
 }
 
-async fn verify(server: &Server, database: &TestDatabase, chat: &str, done: &[Acknowledged]) {
+pub(crate) async fn verify(server: &Server, database: &TestDatabase, chat: &str, done: &[Acknowledged]) {
     let at = |rest: &str| format!("/v1/orgs/local/chats/{chat}/{rest}");
     let fsck = Answer::of(server.request(Method::POST, &at("workspace/fsck"))).await.expect(200);
     assert_eq!((&fsck["ok"], &fsck["mended"]), (&json!(true), &json!([])), "{fsck}");
@@ -93,34 +93,59 @@ async fn verify(server: &Server, database: &TestDatabase, chat: &str, done: &[Ac
     assert!(!home.join("materialising").exists());
 }
 
+/// A chat with three branches.
+async fn new_chat(server: &Server) -> (String, Vec<String>) {
+    let chat = server.post("/v1/orgs/local/chats", &json!({})).await.expect(201)["id"].as_str().unwrap().to_owned();
+    let mut leaves = Vec::new();
+    for text in ["a", "b", "c"] {
+        let body = json!({ "role": "user", "content": text, "parentId": null });
+        let message = server.post(&format!("/v1/orgs/local/chats/{chat}/messages"), &body).await.expect(201);
+        leaves.push(message["id"].as_str().unwrap().to_owned());
+    }
+    (chat, leaves)
+}
+
+/// How often a server is killed: `KITBAG_KILLS` on both databases together.
+fn kills() -> usize {
+    let wanted = std::env::var("KITBAG_KILLS").map_or(40, |text| text.parse().unwrap());
+    wanted / 2
+}
+
 on_both! {
     async fn every_acknowledged_state_is_whole(database: TestDatabase) {
         let mut server = serve(&database);
-        let chat = server.post("/v1/orgs/local/chats", &json!({})).await.expect(201)["id"].as_str().unwrap().to_owned();
+        let mut chats: Vec<(String, Vec<Acknowledged>)> = Vec::new();
         let mut leaves = Vec::new();
-        for text in ["a", "b", "c"] {
-            let body = json!({ "role": "user", "content": text, "parentId": null });
-            let message = server.post(&format!("/v1/orgs/local/chats/{chat}/messages"), &body).await.expect(201);
-            leaves.push(message["id"].as_str().unwrap().to_owned());
-        }
-        let mut done = Vec::new();
-        for round in 0..ROUNDS {
+        for round in 0..kills() {
+            // A chat that grew over many kills takes long to look through, and shows nothing more.
+            if round % KILLS_A_CHAT == 0 {
+                let (chat, branches) = new_chat(&server).await;
+                chats.push((chat, Vec::new()));
+                leaves = branches;
+            }
+            let (chat, done) = chats.last_mut().unwrap();
             // Each round is cut off at another moment after some files; which operation that hits is up to the machine.
             let acknowledged = AtomicUsize::new(0);
             let moment = async {
                 while acknowledged.load(Ordering::Relaxed) < FILES_A_ROUND {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                tokio::time::sleep(Duration::from_millis(7 * round as u64)).await;
+                tokio::time::sleep(Duration::from_micros((round as u64 * 7919) % 50_000)).await;
             };
             tokio::select! {
-                _ = write_and_switch(&server, &chat, &leaves, round, &mut done, &acknowledged) => panic!("the writer stopped by itself"),
+                _ = write_and_switch(&server, chat, &leaves, round, done, &acknowledged) => panic!("the writer stopped by itself"),
                 () = moment => {}
             }
             server.signal(Signal::KILL);
             server.wait();
             server = serve(&database);
-            verify(&server, &database, &chat, &done).await;
+            verify(&server, &database, chat, done).await;
         }
+        let mut states = 0;
+        for (chat, done) in &chats {
+            verify(&server, &database, chat, done).await;
+            states += done.len();
+        }
+        eprintln!("{} kills, {states} acknowledged states, all whole", kills());
     }
 }

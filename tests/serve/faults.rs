@@ -102,6 +102,22 @@ async fn a_log_that_nobody_reads_any_more_stops_nothing() {
     }
 }
 
+/// Another process, a command say, has the folder open and does not let go.
+#[tokio::test]
+async fn a_workspace_in_use_elsewhere_is_an_error_in_time() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let chat = server.post(CHATS, &json!({})).await.expect(201)["id"].as_str().unwrap().to_owned();
+    let home = database.data().join("chats").join(&chat);
+    fs::create_dir_all(&home).unwrap();
+    let lock = fs::File::create(home.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let files = format!("{CHATS}/{chat}/workspace/files");
+    server.get(&files).await.expect_error(503, "UNAVAILABLE");
+    drop(lock);
+    server.get(&files).await.expect(200);
+}
+
 /// Commands that come one after another must not keep a server out.
 #[tokio::test]
 async fn a_server_gets_its_turn_between_commands() {

@@ -8,6 +8,8 @@
 
 mod crash;
 mod crash_workspace;
+#[cfg(debug_assertions)]
+mod fault_points;
 mod faults;
 mod lifecycle;
 mod refusals;

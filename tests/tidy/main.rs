@@ -102,6 +102,57 @@ fn the_model_and_the_formats_do_no_io() {
 }
 
 #[test]
+fn only_one_room_of_the_store_changes_the_disk() {
+    let verbs = [
+        "fs::write",
+        "fs::rename",
+        "fs::remove",
+        "fs::create_dir",
+        "fs::copy",
+        "fs::set_perm",
+        "File::create",
+        "unlinkat",
+        "renameat",
+        "mkdirat",
+        "symlinkat",
+        "fchmod",
+        "ftruncate",
+        "set_len",
+        "sync_data",
+        "sync_all",
+        "OFlags::CREATE",
+    ];
+    for path in files(&root().join("crates/cas/src"), &["rs"]) {
+        let name = path.strip_prefix(root().join("crates/cas/src")).unwrap().to_str().unwrap().to_owned();
+        if name == "disk.rs" || name.starts_with("fault/") || name.contains("tests") {
+            continue;
+        }
+        let text = read(&path);
+        for verb in verbs {
+            assert!(!text.contains(verb), "{name} has {verb}");
+        }
+    }
+}
+
+/// A release must not have a way to make it fail from outside.
+#[test]
+fn faults_are_for_debug_builds_alone() {
+    let room = root().join("crates/cas/src/fault");
+    let face = read(&room.join("mod.rs"));
+    assert!(face.contains("#[cfg(debug_assertions)]\nmod armed;"));
+    assert!(face.contains("#[cfg(not(debug_assertions))]\nmod unarmed;"));
+    let unarmed = read(&room.join("unarmed.rs"));
+    assert!(
+        unarmed
+            .contains("#[inline(always)]\npub const fn step(_name: &'static str) -> io::Result<()> {\n    Ok(())\n}")
+    );
+    let variable = concat!("TEST_KITBAG_", "FAULT");
+    let reading: Vec<_> =
+        files(&root().join("crates"), &["rs"]).into_iter().filter(|path| read(path).contains(variable)).collect();
+    assert_eq!(reading, [room.join("armed.rs")]);
+}
+
+#[test]
 fn nothing_is_left_to_do_or_skipped() {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("#[ig", "nore"), concat!("unimpl", "emented!")];
     for path in files(&root(), &["rs", "py", "ts", "js", "sh", "sql", "md"]) {

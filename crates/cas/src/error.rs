@@ -33,6 +33,12 @@ pub enum CasError {
     /// A tree node is not there.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// Another process works with the folder and does not let go of it.
+    #[error("{} is in use by another process", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A limit is passed.
     #[error("the workspace has {has} {what}, and at most {most} are allowed")]
     Limit {

@@ -6,7 +6,10 @@
 
 pub mod blobs;
 pub mod care;
+pub mod clear;
+mod disk;
 mod error;
+pub mod fault;
 pub mod tree;
 pub mod workspace;
 

@@ -26,8 +26,8 @@ pub enum PathError {
     /// A name of more than 255 bytes, which no file system keeps.
     #[error("a name in the path has more than 255 bytes")]
     LongName,
-    /// More than 4,096 bytes.
-    #[error("the path has more than 4096 bytes")]
+    /// More than 4,095 bytes, which the kernel takes no path of.
+    #[error("the path has more than 4095 bytes")]
     Long,
 }
 
@@ -77,7 +77,7 @@ fn check(text: &str) -> Result<(), PathError> {
     if text.starts_with('/') {
         return Err(PathError::Absolute);
     }
-    if text.len() > 4096 {
+    if text.len() > 4095 {
         return Err(PathError::Long);
     }
     if text.bytes().any(|byte| byte == 0 || byte == b'\\') {
@@ -126,7 +126,9 @@ mod tests {
         for good in ["a", "a/b", ".hidden", "..foo", "a b/ü/👋", "a\nb", "...", &"a".repeat(255), "C:x", "-rf"] {
             assert_eq!(good.parse::<WorkPath>().map(|path| path.to_string()), Ok(good.to_owned()));
         }
-        let long = "a/".repeat(2048) + "a";
+        let longest = "a/".repeat(2047) + "a";
+        assert_eq!(longest.parse::<WorkPath>().map(|path| path.as_str().len()), Ok(4095));
+        let long = longest + "a";
         for (bad, reason) in [
             ("", PathError::Empty),
             ("/a", PathError::Absolute),

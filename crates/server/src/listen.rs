@@ -33,6 +33,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Serves until `stop` is done; then refuses new connections and waits at most `drain` for the running requests.
 /// Whether all of them finished in time.
 pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>, drain: Duration) -> bool {
+    let workspaces = app.workspaces().clone();
+    tokio::spawn(async move { workspaces.finish_deletions().await });
     let service = TowerToHyperService::new(router(app.clone()));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);

@@ -1,8 +1,8 @@
 //! Blobs in a folder: loose ones in `blobs/<2 hex>/<hash>`, many small ones together in `packs/`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -13,6 +13,7 @@ use kitbag_model::{ContentHash, Hasher};
 use super::pack::{self, PackWriter, Span};
 use super::writer::LocalWriter;
 use super::{BlobReader, BlobWriter, Blobs, Swept};
+use crate::disk::{self, Temporary};
 use crate::error::CasError;
 
 /// So much of a large blob is in memory at a time.
@@ -27,6 +28,9 @@ pub struct LocalBlobs {
     packs: RwLock<Packs>,
     /// Large blobs that were read whole, each with the stamp that its file had.
     whole: Mutex<HashMap<ContentHash, Stamp>>,
+    /// Folders with names that may not be durable yet. They outlive the writer that failed to make them so: the next one
+    /// finds its blobs there and relies on them.
+    changed: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// What is known of the packs.
@@ -41,9 +45,14 @@ impl LocalBlobs {
     pub fn open(folder: &Path) -> Result<Self, CasError> {
         for name in ["blobs", "packs", "tmp"] {
             let path = folder.join(name);
-            fs::create_dir_all(&path).map_err(CasError::at(&path))?;
+            disk::make_lasting_folders(&path).map_err(CasError::at(&path))?;
         }
-        let blobs = Self { folder: folder.to_owned(), packs: RwLock::default(), whole: Mutex::default() };
+        let blobs = Self {
+            folder: folder.to_owned(),
+            packs: RwLock::default(),
+            whole: Mutex::default(),
+            changed: Mutex::default(),
+        };
         blobs.find_packs()?;
         Ok(blobs)
     }
@@ -59,6 +68,23 @@ impl LocalBlobs {
 
     pub(super) fn temporary_folder(&self) -> PathBuf {
         self.folder.join("tmp")
+    }
+
+    /// Says that a folder is about to get a name.
+    pub(super) fn will_change(&self, folder: PathBuf) {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(folder);
+    }
+
+    /// Makes all names durable.
+    pub(super) fn sync_names(&self) -> Result<(), CasError> {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let shards = self.folder.join("blobs");
+        let above = changed.iter().any(|folder| folder.starts_with(&shards)).then_some(&shards);
+        for folder in changed.iter().chain(above) {
+            disk::sync_folder(folder).map_err(CasError::at(folder))?;
+        }
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).retain(|folder| !changed.contains(folder));
+        Ok(())
     }
 
     /// Makes a new pack known.
@@ -170,14 +196,15 @@ impl LocalBlobs {
             None
         } else {
             let path = self.temporary_folder().join(name);
-            let mut writer = PackWriter::new(File::create(&path).map_err(&failed)?);
+            let mut writer = PackWriter::new(Temporary::create(path, 0o400)?);
             for (hash, span) in live {
                 let mut bytes = vec![0; span.length as usize];
                 file.read_exact_at(&mut bytes, span.offset).map_err(&failed)?;
-                writer.push(hash, &bytes).map_err(&failed)?;
+                writer.push(hash, &bytes)?;
             }
-            let (rows, index) = writer.finish().map_err(&failed)?;
-            let (new_name, target) = self.place_pack(&path, &index)?;
+            let (pack, rows, index) = writer.finish()?;
+            let (new_name, target) = self.place_pack(pack, &index)?;
+            self.sync_names()?;
             Some((new_name, File::open(&target).map_err(&failed)?, rows))
         };
         let mut packs = self.packs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -189,24 +216,19 @@ impl LocalBlobs {
             self.add_pack(new_name, file, rows);
         }
         if !kept {
-            fs::remove_file(&old).map_err(&failed)?;
+            disk::remove(&old).map_err(&failed)?;
         }
         Ok(())
     }
 
-    /// Gives a finished pack its name, durably.
-    pub(super) fn place_pack(&self, temporary: &Path, index: &ContentHash) -> Result<(String, PathBuf), CasError> {
+    /// Gives a finished pack its name, which is durable after [`Self::sync_names`].
+    pub(super) fn place_pack(&self, pack: Temporary, index: &ContentHash) -> Result<(String, PathBuf), CasError> {
         let name = format!("{index}.pack");
         let target = self.packs_folder().join(&name);
-        fs::rename(temporary, &target).map_err(CasError::at(&target))?;
-        sync_folder(&self.packs_folder())?;
+        self.will_change(self.packs_folder());
+        pack.place(&target)?;
         Ok((name, target))
     }
-}
-
-/// Makes the names in a folder durable.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), CasError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(CasError::at(folder))
 }
 
 /// Where the bytes of a blob lie.
@@ -276,8 +298,8 @@ impl Blobs for LocalBlobs {
         Ok(Box::new(source))
     }
 
-    fn copy_to(&self, hash: &ContentHash, mut file: &File) -> Result<(), CasError> {
-        self.stream(hash, &mut |part| file.write_all(part))
+    fn copy_to(&self, hash: &ContentHash, file: &File) -> Result<(), CasError> {
+        self.stream(hash, &mut |part| disk::write(file, part))
     }
 
     fn writer<'a>(&'a self) -> Result<Box<dyn BlobWriter + 'a>, CasError> {
@@ -308,10 +330,7 @@ impl Blobs for LocalBlobs {
                 self.repack(&name, &file, &rest)?;
             }
         }
-        match fs::remove_file(self.loose_path(hash)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(CasError::at(&self.folder)(error)),
-            _ => {}
-        }
+        disk::remove(&self.loose_path(hash)).map_err(CasError::at(&self.folder))?;
         let writer = self.writer()?;
         let (_, written) = writer.put_file(file)?;
         writer.finish()?;
@@ -340,7 +359,7 @@ impl Blobs for LocalBlobs {
         self.each_loose(|hash, entry| {
             let data = entry.metadata()?;
             if !is_live(&hash) && old(data.clone()) {
-                fs::remove_file(entry.path())?;
+                disk::remove(&entry.path())?;
                 swept.blobs += 1;
                 swept.bytes += data.len();
             }
@@ -379,7 +398,7 @@ impl LocalBlobs {
             let entry = entry.map_err(&failed)?;
             let age = entry.metadata().and_then(|data| data.modified()).map_err(&failed)?;
             if SystemTime::now().duration_since(age).unwrap_or_default() >= grace {
-                fs::remove_file(entry.path()).map_err(&failed)?;
+                disk::remove(&entry.path()).map_err(&failed)?;
             }
         }
         Ok(())

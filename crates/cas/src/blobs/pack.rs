@@ -9,6 +9,9 @@ use std::os::unix::fs::FileExt;
 
 use kitbag_model::ContentHash;
 
+use crate::disk::Temporary;
+use crate::error::CasError;
+
 const MAGIC: &[u8; 8] = b"kitbagp1";
 const ROW: usize = 32 + 8 + 8;
 const FOOTER: usize = 8 + 8 + 32;
@@ -20,28 +23,35 @@ pub(super) struct Span {
     pub(super) length: u64,
 }
 
+/// What is in a pack.
+type Rows = Vec<(ContentHash, Span)>;
+
 /// A pack that is being written.
 pub(super) struct PackWriter {
-    out: io::BufWriter<File>,
+    out: io::BufWriter<Temporary>,
     offset: u64,
-    rows: Vec<(ContentHash, Span)>,
+    rows: Rows,
 }
 
 impl PackWriter {
-    pub(super) fn new(file: File) -> Self {
+    pub(super) fn new(file: Temporary) -> Self {
         Self { out: io::BufWriter::with_capacity(1 << 20, file), offset: 0, rows: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, hash: &ContentHash, bytes: &[u8]) -> io::Result<()> {
-        self.out.write_all(bytes)?;
+    pub(super) fn push(&mut self, hash: &ContentHash, bytes: &[u8]) -> Result<(), CasError> {
+        self.write(bytes)?;
         let length = bytes.len() as u64;
         self.rows.push((*hash, Span { offset: self.offset, length }));
         self.offset += length;
         Ok(())
     }
 
+    fn write(&mut self, bytes: &[u8]) -> Result<(), CasError> {
+        self.out.write_all(bytes).map_err(|source| CasError::at(self.out.get_ref().path())(source))
+    }
+
     /// Writes index and footer and makes all of it durable. What is in it, and what to call it.
-    pub(super) fn finish(mut self) -> io::Result<(Vec<(ContentHash, Span)>, ContentHash)> {
+    pub(super) fn finish(mut self) -> Result<(Temporary, Rows, ContentHash), CasError> {
         self.rows.sort_by_key(|(hash, _)| *hash);
         let mut index = Vec::with_capacity(self.rows.len() * ROW);
         for (hash, span) in &self.rows {
@@ -50,17 +60,19 @@ impl PackWriter {
             index.extend(span.length.to_le_bytes());
         }
         let name = ContentHash::of(&index);
-        self.out.write_all(&index)?;
-        self.out.write_all(&self.offset.to_le_bytes())?;
-        self.out.write_all(name.as_bytes())?;
-        self.out.write_all(MAGIC)?;
-        self.out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()?;
-        Ok((self.rows, name))
+        self.write(&index)?;
+        self.write(&self.offset.to_le_bytes())?;
+        self.write(name.as_bytes())?;
+        self.write(MAGIC)?;
+        let path = self.out.get_ref().path().to_owned();
+        let file = self.out.into_inner().map_err(|error| CasError::at(&path)(error.into_error()))?;
+        file.sync()?;
+        Ok((file, self.rows, name))
     }
 }
 
 /// Reads the index of a pack; none if it is not one, or damaged.
-pub(super) fn read_index(file: &File) -> io::Result<Option<Vec<(ContentHash, Span)>>> {
+pub(super) fn read_index(file: &File) -> io::Result<Option<Rows>> {
     let size = file.metadata()?.len();
     let Some(footer_at) = size.checked_sub(FOOTER as u64) else { return Ok(None) };
     let mut footer = [0; FOOTER];

@@ -1,25 +1,27 @@
 //! A person's own changes, file by file. They change the folder; the next snapshot keeps them.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kitbag_model::{ContentHash, WorkPath};
+use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 
 use super::Workspace;
 use crate::blobs::Swept;
+use crate::disk::{self, Temporary};
 use crate::error::CasError;
 use crate::tree::Kind;
 
 impl Workspace {
     /// Writes a file, whole or not at all, making the folders above it. The executable bit of one that was there stays.
     pub fn write_file(&self, path: &WorkPath, bytes: &[u8]) -> Result<(), CasError> {
-        self.write_with(path, self.is_executable(path), |mut file| file.write_all(bytes))
+        self.write_with(path, self.is_executable(path), |file| disk::write(file, bytes))
     }
 
     /// Writes a file with the content of a blob.
@@ -36,8 +38,8 @@ impl Workspace {
     /// system, and nobody else may know its name. Unless `executable` is given, the bit of one that was there stays.
     pub fn place_file(&self, path: &WorkPath, from: &Path, executable: Option<bool>) -> Result<(), CasError> {
         let executable = executable.unwrap_or_else(|| self.is_executable(path));
-        let mode = std::fs::Permissions::from_mode(if executable { 0o755 } else { 0o644 });
-        fs::set_permissions(from, mode).map_err(CasError::at(from))?;
+        let file = File::open(from).map_err(CasError::at(from))?;
+        disk::chmod(&file, if executable { 0o755 } else { 0o644 }).map_err(CasError::errno(from))?;
         self.place(from, path).map_err(self.folder.failed(path.as_str()))
     }
 
@@ -67,15 +69,10 @@ impl Workspace {
     ) -> Result<(), CasError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("edit-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let temporary = self.home.join("tmp").join(&name);
-        let file = File::create(&temporary).map_err(CasError::at(&temporary))?;
-        let placed = write(&file)
-            .map_err(CasError::at(&temporary))
-            .and_then(|()| self.place_file(path, &temporary, Some(executable)));
-        if placed.is_err() {
-            let _ = fs::remove_file(&temporary);
-        }
-        placed
+        let file = Temporary::create(self.home.join("tmp").join(&name), 0o644)?;
+        write(file.file()).map_err(CasError::at(file.path()))?;
+        file.chmod(if executable { 0o755 } else { 0o644 })?;
+        file.place_by(|temporary| self.place(temporary, path)).map_err(self.folder.failed(path.as_str()))
     }
 
     fn place(&self, temporary: &Path, path: &WorkPath) -> Result<(), Errno> {
@@ -83,7 +80,10 @@ impl Workspace {
         if !parent.is_empty() {
             self.folder.create_folder(parent)?;
         }
-        rustix::fs::renameat(rustix::fs::CWD, temporary, self.folder.folder(parent)?, path.name())
+        let temporary = (rustix::fs::CWD, temporary.as_os_str().as_encoded_bytes());
+        self.folder.opening_up(parent, |parent| {
+            disk::rename_at(temporary, (parent.as_fd(), path.name().as_bytes()), RenameFlags::empty())
+        })
     }
 
     /// Gives a file, link or folder another name, unless something has that name already. Whether it was there.
@@ -100,7 +100,8 @@ impl Workspace {
                 self.folder.folder(from.parent().unwrap_or_default())?,
                 self.folder.folder(to.parent().unwrap_or_default())?,
             );
-            rustix::fs::renameat_with(old, from.name(), new, to.name(), rustix::fs::RenameFlags::NOREPLACE)
+            let (from, to) = (from.name().as_bytes(), to.name().as_bytes());
+            disk::rename_at((old.as_fd(), from), (new.as_fd(), to), RenameFlags::NOREPLACE)
         })();
         match done {
             Ok(()) => Ok(true),

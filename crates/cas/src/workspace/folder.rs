@@ -9,6 +9,8 @@ use kitbag_model::WorkPath;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat as RawStat};
 use rustix::io::Errno;
 
+use crate::clear;
+use crate::disk;
 use crate::error::CasError;
 use crate::tree::Kind;
 
@@ -64,8 +66,14 @@ pub(super) struct Folder {
 impl Folder {
     pub(super) fn open(path: &Path) -> Result<Self, CasError> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(CasError::errno(path))?;
-        Ok(Self { root, path: path.to_owned() })
+        let open = |flags| rustix::fs::open(path, flags, Mode::empty());
+        let root = match open(flags) {
+            Err(Errno::ACCESS) => {
+                open(flags | OFlags::PATH).and_then(|locked| disk::chmod(&locked, 0o755)).and_then(|()| open(flags))
+            }
+            opened => opened,
+        };
+        Ok(Self { root: root.map_err(CasError::errno(path))?, path: path.to_owned() })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -103,20 +111,21 @@ impl Folder {
 
     /// Makes a file that was not there.
     pub(super) fn create(&self, path: &WorkPath, executable: bool) -> Result<File, Errno> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
-        rustix::fs::openat2(&self.root, path.as_str(), flags, mode, BENEATH).map(File::from)
+        let mode = if executable { 0o755 } else { 0o644 };
+        self.opening_up(path.parent().unwrap_or_default(), |_| {
+            disk::create_at(&self.root, path.as_str(), mode, BENEATH)
+        })
     }
 
     pub(super) fn create_link(&self, path: &WorkPath, target: &[u8]) -> Result<(), Errno> {
-        let parent = self.folder(path.parent().unwrap_or_default())?;
-        rustix::fs::symlinkat(target, &parent, path.name())
+        let parent = path.parent().unwrap_or_default();
+        self.opening_up(parent, |parent| disk::link_at(parent, path.name(), target))
     }
 
     /// Makes a folder, and those above it that are not there.
     pub(super) fn create_folder(&self, path: &str) -> Result<(), Errno> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let make = || rustix::fs::mkdirat(self.folder(parent)?, name, Mode::from_raw_mode(0o755));
+        let make = || self.opening_up(parent, |parent| disk::make_folder_at(parent, name));
         match make() {
             Err(Errno::EXIST) => Ok(()),
             Err(Errno::NOENT) if !parent.is_empty() => self.create_folder(parent).and_then(|()| make()),
@@ -124,16 +133,30 @@ impl Folder {
         }
     }
 
-    /// Removes a file, link, pipe or socket, or an empty folder. A folder that a tool made read-only is opened up first.
-    pub(super) fn remove(&self, parent: &str, name: &[u8], is_folder: bool) -> Result<(), Errno> {
-        let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    /// Makes something in a folder. One that a tool made read-only is opened up first.
+    pub(super) fn opening_up<T>(&self, parent: &str, make: impl Fn(&OwnedFd) -> Result<T, Errno>) -> Result<T, Errno> {
         let folder = self.folder(parent)?;
-        match rustix::fs::unlinkat(&folder, name, flags) {
-            Err(Errno::ACCESS | Errno::PERM) => {
-                rustix::fs::fchmod(&folder, Mode::from_raw_mode(0o755))?;
-                rustix::fs::unlinkat(&folder, name, flags)
-            }
+        match make(&folder) {
+            Err(Errno::ACCESS) => disk::chmod(&folder, 0o755).and_then(|()| make(&folder)),
             done => done,
         }
+    }
+
+    /// Lets its owner do everything to a folder.
+    pub(super) fn open_up(&self, path: &str) -> Result<(), Errno> {
+        match path.rsplit_once('/').unwrap_or(("", path)) {
+            ("", "") => disk::chmod(&self.root, 0o755),
+            (parent, name) => clear::open_up(&self.folder(parent)?, name.as_bytes()),
+        }
+    }
+
+    /// Removes a file, link, pipe or socket, or an empty folder. A folder that a tool made read-only is opened up first.
+    pub(super) fn remove(&self, parent: &str, name: &[u8], is_folder: bool) -> Result<(), Errno> {
+        clear::remove_one(&self.folder(parent)?, name, is_folder)
+    }
+
+    /// Removes whatever has this name, with everything in it.
+    pub(super) fn remove_all(&self, parent: &str, name: &[u8]) -> Result<(), Errno> {
+        clear::remove_all(&self.folder(parent)?, name)
     }
 }

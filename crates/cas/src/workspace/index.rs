@@ -9,6 +9,7 @@ use std::path::Path;
 use kitbag_model::{ContentHash, WorkPath};
 
 use super::folder::Stat;
+use crate::disk::Temporary;
 use crate::error::CasError;
 use crate::tree::{Entry, Kind};
 
@@ -89,9 +90,9 @@ impl Index {
     }
 
     pub(super) fn save(&self, path: &Path, temporary_folder: &Path) -> Result<(), CasError> {
-        let temporary = temporary_folder.join("index");
-        fs::write(&temporary, encode(self)).map_err(CasError::at(&temporary))?;
-        fs::rename(&temporary, path).map_err(CasError::at(path))
+        let temporary = Temporary::create(temporary_folder.join("index"), 0o644)?;
+        temporary.write(&encode(self))?;
+        temporary.place(path)
     }
 }
 

@@ -4,7 +4,6 @@
 //! nothing in the folder is worth keeping, and materialises the state that the database names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::sync::Mutex;
 
 use kitbag_model::{ContentHash, WorkPath};
@@ -14,6 +13,7 @@ use super::folder::Stat;
 use super::index::{Known, now};
 use super::walk::Walk;
 use super::{TRANSITION, Workspace, parallel};
+use crate::disk;
 use crate::error::CasError;
 use crate::tree::{self, Entry, Kind, Nodes};
 
@@ -49,7 +49,7 @@ impl Workspace {
         if self.index.root() != Some(*target) {
             self.unsettle()?;
         }
-        let walk = self.look()?;
+        let walk = self.look_into_all()?;
         let work = self.plan(target, &walk, nodes)?;
         if work.remove.is_empty() && work.write.is_empty() && walk.odd.is_empty() {
             self.index.set_root(*target);
@@ -64,13 +64,26 @@ impl Workspace {
         Ok(Materialised { written: work.write.len(), removed })
     }
 
+    /// Looks at everything; folders that a tool locked are opened up, because what is in them is to go or to stay.
+    fn look_into_all(&mut self) -> Result<Walk, CasError> {
+        let mut walk = self.look()?;
+        while let Some(folder) = walk.closed.last().cloned() {
+            let closed = walk.closed;
+            for path in &closed {
+                self.folder.open_up(path).map_err(self.folder.failed(path))?;
+            }
+            walk = self.look()?;
+            if walk.closed == closed {
+                return Err(self.folder.failed(&folder)(Errno::ACCESS));
+            }
+        }
+        Ok(walk)
+    }
+
     /// Says that the folder is one state again.
     pub fn settle(&mut self) -> Result<(), CasError> {
         let marker = self.home.join(TRANSITION);
-        match fs::remove_file(&marker) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(CasError::at(&marker)(error)),
-            _ => Ok(()),
-        }
+        disk::remove(&marker).map_err(CasError::at(&marker))
     }
 
     fn plan(&mut self, target: &ContentHash, walk: &Walk, nodes: &impl Nodes) -> Result<Work, CasError> {
@@ -160,13 +173,9 @@ impl Workspace {
         }
         for (parent, name, _) in &walk.odd {
             use std::os::unix::ffi::OsStrExt;
-            match self.folder.remove(parent, name.as_bytes(), false) {
+            // It may be a folder whose name we cannot keep: with whatever is in it.
+            match self.folder.remove_all(parent, name.as_bytes()) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                // A folder whose name we cannot keep, with whatever is in it.
-                Err(Errno::ISDIR) => {
-                    let path = self.folder.path().join(parent).join(name);
-                    fs::remove_dir_all(&path).map_err(CasError::at(&path))?;
-                }
                 Err(error) => return Err(self.folder.failed(parent)(error)),
             }
             leave(parent);

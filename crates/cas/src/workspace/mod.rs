@@ -14,13 +14,15 @@ mod snapshot;
 mod walk;
 mod watch;
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kitbag_model::ContentHash;
 
 use crate::blobs::Blobs;
+use crate::disk::{self, Temporary};
 use crate::error::CasError;
 use folder::Folder;
 use ignored::Ignored;
@@ -31,6 +33,9 @@ use watch::Watch;
 pub use materialise::Materialised;
 pub use snapshot::Snapshot;
 pub use walk::Warning;
+
+/// So long another process may take to let go of a folder, before whoever wants it is told to come back later.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How much a workspace may hold.
 #[derive(Clone, Copy, Debug)]
@@ -70,22 +75,39 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Opens the folder `workspace/` below a chat's own, making it if it is not there.
+    /// Opens the folder `workspace/` below a chat's own, making it if it is not there. Waits a while for another process
+    /// that has it open.
     pub fn open(home: &Path, blobs: Arc<dyn Blobs>, limits: Limits) -> Result<Self, CasError> {
+        Self::open_within(home, blobs, limits, PATIENCE)
+    }
+
+    fn open_within(home: &Path, blobs: Arc<dyn Blobs>, limits: Limits, patience: Duration) -> Result<Self, CasError> {
         let path = home.join("workspace");
-        fs::create_dir_all(&path).map_err(CasError::at(&path))?;
+        disk::make_lasting_folders(&path).map_err(CasError::at(&path))?;
         let lock_path = home.join("lock");
-        let lock = File::create(&lock_path).map_err(CasError::at(&lock_path))?;
-        lock.lock().map_err(CasError::at(&lock_path))?;
+        let lock = disk::create(&lock_path, 0o644).map_err(CasError::at(&lock_path))?;
+        let since = Instant::now();
+        while let Err(refused) = lock.try_lock() {
+            match refused {
+                TryLockError::Error(error) => return Err(CasError::at(&lock_path)(error)),
+                TryLockError::WouldBlock if since.elapsed() >= patience => {
+                    return Err(CasError::InUse { path: home.to_owned() });
+                }
+                TryLockError::WouldBlock => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
         // It was in use when the machine stopped: what the folder holds may never have reached the disk.
         let in_use = home.join(IN_USE);
         if fs::read(&in_use).is_ok_and(|boot| boot != index::boot_id()) {
-            fs::write(home.join(TRANSITION), "").map_err(CasError::at(home))?;
+            disk::put(&home.join(TRANSITION), b"").map_err(CasError::at(home))?;
         }
-        fs::write(&in_use, index::boot_id()).map_err(CasError::at(&in_use))?;
+        // Whole or not at all: half a name of this start of the machine would be taken for another one.
+        let mark = Temporary::create(home.join("in-use.new"), 0o644)?;
+        mark.write(&index::boot_id())?;
+        mark.place(&in_use)?;
         let mut index = Index::load(&home.join("index"));
         // Used up: from now on it is only true in memory, and a killed process must not leave an old one behind.
-        let _ = fs::remove_file(home.join("index"));
+        disk::remove(&home.join("index")).map_err(CasError::at(home))?;
         if fs::exists(home.join(TRANSITION)).map_err(CasError::at(home))? {
             index.forget_state();
         }
@@ -133,9 +155,9 @@ impl Workspace {
         // Armed first, so that nothing that changes during the walk is missed.
         self.watch = if self.is_watching { Watch::arm(&self.folder) } else { None };
         let walk = walk::walk(&self.folder, "", &ignored)?;
-        if !walk.odd.is_empty() || walk.has_hard_links() {
-            // A file with two names changes under both and is heard of under one; and what a state cannot hold must be
-            // found again at the next change of state.
+        if !walk.odd.is_empty() || !walk.closed.is_empty() || walk.has_hard_links() {
+            // A file with two names changes under both and is heard of under one; and what a state cannot hold, or nobody
+            // may read, must be found again at the next change of state.
             self.watch = None;
         }
         Ok(walk)
@@ -160,7 +182,7 @@ impl Workspace {
     /// Says that the folder is to become another state, before the books say so. Until [`Workspace::settle`] it counts as torn.
     pub fn unsettle(&mut self) -> Result<(), CasError> {
         let marker = self.home.join(TRANSITION);
-        fs::write(&marker, "").map_err(CasError::at(&marker))
+        disk::put(&marker, b"").map_err(CasError::at(&marker))
     }
 
     /// The state that the folder was at when it was last looked at.
@@ -171,8 +193,7 @@ impl Workspace {
     /// Writes down what is known of the files, so that the next start need not read them all.
     pub fn save(&mut self) -> Result<(), CasError> {
         self.index.save(&self.home.join("index"), &self.home.join("tmp"))?;
-        let _ = fs::remove_file(self.home.join(IN_USE));
-        Ok(())
+        disk::remove(&self.home.join(IN_USE)).map_err(CasError::at(&self.home))
     }
 }
 

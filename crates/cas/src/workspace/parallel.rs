@@ -4,6 +4,8 @@ use std::num::NonZero;
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
+use crate::fault::Carried;
+
 struct Queue<T> {
     tasks: Vec<T>,
     /// How many tasks are waiting or being worked on.
@@ -42,7 +44,13 @@ pub(super) fn run<T: Send, S: Send, E: Send>(
         Ok(state)
     };
     thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
+        let carried = Carried::here();
+        let others: Vec<_> = (1..threads)
+            .map(|_| {
+                let carried = carried.clone();
+                scope.spawn(|| carried.during(one))
+            })
+            .collect();
         let own = one();
         let mut states = vec![own?];
         for other in others {

@@ -1,7 +1,7 @@
 //! From the folder to a state.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::Read as _;
 use std::sync::Mutex;
 
 use kitbag_model::{ContentHash, WorkPath};
@@ -44,30 +44,39 @@ impl Workspace {
         let mut known = self.index.within(walk.regions.as_ref()).peekable();
         for (path, stat) in &walk.found {
             while let Some((gone, _)) = known.next_if(|(known, _)| *known < path) {
-                edits.insert(gone.clone(), None);
+                if !walk.is_closed(gone) {
+                    edits.insert(gone.clone(), None);
+                }
             }
             match known.next_if(|(known, _)| *known == path) {
                 Some((_, known)) if known.holds(stat) => {}
                 _ => unknown.push((path.clone(), *stat)),
             }
         }
-        edits.extend(known.map(|(gone, _)| (gone.clone(), None)));
+        edits.extend(known.filter(|(gone, _)| !walk.is_closed(gone)).map(|(gone, _)| (gone.clone(), None)));
         self.check_limits(&edits, &unknown)?;
         for path in edits.keys() {
             self.index.files.remove(path);
         }
+        let mut warnings = walk.warnings();
         for (path, read) in self.read_files(unknown)? {
-            let before = match read {
-                Some(known) => self.index.files.insert(path.clone(), known),
-                None => self.index.files.remove(&path),
+            let (before, now) = match read {
+                Read::Known(known) => (self.index.files.insert(path.clone(), known), Some(known)),
+                Read::Gone => (self.index.files.remove(&path), None),
+                Read::Unreadable => {
+                    warnings.push(Warning::unreadable(path.as_str()));
+                    // What is known of it is not what is on disk, and only a walk finds that again.
+                    self.watch = None;
+                    continue;
+                }
             };
-            if before.map(|before| before.entry) != read.map(|known| known.entry) {
-                edits.insert(path, read.map(|known| known.entry));
+            if before.map(|before| before.entry) != now.map(|known| known.entry) {
+                edits.insert(path, now.map(|known| known.entry));
             }
         }
         let tree = self.tree_after(&edits, nodes)?;
         self.index.set_root(tree.root);
-        Ok(Snapshot { tree, edits, warnings: walk.warnings() })
+        Ok(Snapshot { tree, edits, warnings })
     }
 
     /// The tree of everything that is known now.
@@ -101,8 +110,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Reads files and puts their content into the store, durably. None for those that have gone away.
-    fn read_files(&self, files: Vec<(WorkPath, Stat)>) -> Result<Vec<(WorkPath, Option<Known>)>, CasError> {
+    /// Reads files and puts their content into the store, durably.
+    fn read_files(&self, files: Vec<(WorkPath, Stat)>) -> Result<Vec<(WorkPath, Read)>, CasError> {
         if files.is_empty() {
             return Ok(Vec::new());
         }
@@ -123,7 +132,10 @@ impl Workspace {
 
     /// Reads a file to know what it holds, and keeps nothing of it.
     pub(super) fn look_again(&self, path: &WorkPath, stat: &Stat) -> Result<Option<Known>, CasError> {
-        self.read_one(path, stat, &OnlyHash, &mut Vec::new())
+        match self.read_one(path, stat, &OnlyHash, &mut Vec::new())? {
+            Read::Known(known) => Ok(Some(known)),
+            Read::Gone | Read::Unreadable => Ok(None),
+        }
     }
 
     fn read_one(
@@ -132,32 +144,34 @@ impl Workspace {
         stat: &Stat,
         writer: &dyn BlobWriter,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<Known>, CasError> {
+    ) -> Result<Read, CasError> {
         let failed = self.folder.failed(path.as_str());
         let read_at = now();
         let gone = |error| matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP);
         match stat.kind() {
-            Some(Kind::Folder) => Ok(Some(Known::new(*stat, Entry::folder(), read_at))),
+            Some(Kind::Folder) => Ok(Read::Known(Known::new(*stat, Entry::folder(), read_at))),
             Some(Kind::Link) => {
                 let target = match self.folder.link_target(path) {
                     Ok(target) => target,
-                    Err(error) if gone(error) || error == Errno::INVAL => return Ok(None),
+                    Err(error) if gone(error) || error == Errno::INVAL => return Ok(Read::Gone),
+                    Err(Errno::ACCESS) => return Ok(Read::Unreadable),
                     Err(error) => return Err(failed(error)),
                 };
                 let hash = ContentHash::of(&target);
                 writer.put(&hash, &target)?;
                 let entry = Entry { kind: Kind::Link, size: target.len() as u64, hash };
-                Ok(Some(Known::new(*stat, entry, read_at)))
+                Ok(Read::Known(Known::new(*stat, entry, read_at)))
             }
             _ => {
                 let file = match self.folder.file(path) {
                     Ok(file) => file,
-                    Err(error) if gone(error) => return Ok(None),
+                    Err(error) if gone(error) => return Ok(Read::Gone),
+                    Err(Errno::ACCESS) => return Ok(Read::Unreadable),
                     Err(error) => return Err(failed(error)),
                 };
                 let stat = Stat::from(&rustix::fs::fstat(&file).map_err(&failed)?);
                 // Something else took its place; whatever it is now is the next snapshot's.
-                let Some(kind @ (Kind::File | Kind::Executable)) = stat.kind() else { return Ok(None) };
+                let Some(kind @ (Kind::File | Kind::Executable)) = stat.kind() else { return Ok(Read::Gone) };
                 let (size, hash) = if stat.size <= SMALL {
                     buffer.clear();
                     (&file)
@@ -176,7 +190,7 @@ impl Workspace {
                     writer.put_file(&file)?
                 };
                 // If it was written to while it was read, its times have changed, and it is read again next time.
-                Ok(Some(Known::new(stat, Entry { kind, size, hash }, read_at)))
+                Ok(Read::Known(Known::new(stat, Entry { kind, size, hash }, read_at)))
             }
         }
     }
@@ -185,6 +199,16 @@ impl Workspace {
 /// How many, and how much in all.
 pub(super) fn count(sizes: impl Iterator<Item = u64>) -> (u64, u64) {
     sizes.fold((0, 0), |(entries, bytes), size| (entries + 1, bytes + size))
+}
+
+/// What came of reading a file.
+#[derive(Clone, Copy)]
+enum Read {
+    Known(Known),
+    /// It went away in the meantime.
+    Gone,
+    /// We may not.
+    Unreadable,
 }
 
 /// A writer that writes nothing.

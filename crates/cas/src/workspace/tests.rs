@@ -10,9 +10,18 @@ use kitbag_model::{ContentHash, WorkPath};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+#[cfg(debug_assertions)]
+mod faults;
+mod locked;
+
 use super::*;
 use crate::blobs::LocalBlobs;
 use crate::tree::{NodeMap, entries};
+
+/// In memory where the machine has that: what is shown here does not depend on how long a sync takes.
+fn new_home() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
 
 struct Chat {
     home: TempDir,
@@ -22,7 +31,7 @@ struct Chat {
 
 impl Chat {
     fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let home = new_home();
         let workspace = open(home.path());
         Self { home, workspace, nodes: NodeMap::default() }
     }

@@ -17,13 +17,21 @@ use crate::tree::Kind;
 /// So many files of one folder are looked at as one task.
 const BATCH: usize = 512;
 
-/// Something in the folder that a state cannot hold. It was not kept, and the next change of state removes it.
+/// Something in the folder that a state cannot hold, or that could not be read. It was not kept as it is now, and the next
+/// change of state removes it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Warning {
     /// Where; bytes that are not text are escaped.
     pub path: String,
     /// Why it was not kept.
     pub reason: &'static str,
+}
+
+impl Warning {
+    pub(super) fn unreadable(path: &str) -> Self {
+        let path = if path.is_empty() { "." } else { path };
+        Self { path: path.to_owned(), reason: UNREADABLE }
+    }
 }
 
 /// What is in the folder, or in those parts of it that may have changed.
@@ -35,7 +43,11 @@ pub(super) struct Walk {
     pub(super) found: Vec<(WorkPath, Stat)>,
     /// What a state cannot hold: the folder it is in, its name, and why.
     pub(super) odd: Vec<(String, OsString, &'static str)>,
+    /// Folders that may not be looked into. What was known of them stays.
+    pub(super) closed: Vec<String>,
 }
+
+pub(super) const UNREADABLE: &str = "it may not be read; if it was known before, it is kept as it was";
 
 impl Walk {
     /// Whether a file has more than one name, here or elsewhere.
@@ -55,12 +67,24 @@ impl Walk {
         covered
     }
 
+    /// Whether a path is in a folder that may not be looked into, or is one.
+    pub(super) fn is_closed(&self, path: &WorkPath) -> bool {
+        self.closed.iter().any(|folder| {
+            folder.is_empty()
+                || path
+                    .as_str()
+                    .strip_prefix(folder.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
     pub(super) fn warnings(&self) -> Vec<Warning> {
         let escaped = |parent: &str, name: &OsString| {
             let name = name.as_bytes().escape_ascii().to_string();
             if parent.is_empty() { name } else { format!("{parent}/{name}") }
         };
-        self.odd.iter().map(|(parent, name, reason)| Warning { path: escaped(parent, name), reason }).collect()
+        let odd = self.odd.iter().map(|(parent, name, reason)| Warning { path: escaped(parent, name), reason });
+        odd.chain(self.closed.iter().map(|path| Warning::unreadable(path))).collect()
     }
 }
 
@@ -98,21 +122,26 @@ pub(super) fn look_at(
                     let mut below = walk(folder, path, ignored)?;
                     whole.found.append(&mut below.found);
                     whole.odd.append(&mut below.odd);
+                    whole.closed.append(&mut below.closed);
                 }
                 Some(_) => whole.found.push((checked, stat)),
                 None => return Ok(None),
             },
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(Errno::ACCESS) => return Ok(None),
             Err(error) => return Err(folder.failed(path)(error)),
         }
     }
-    if !whole.odd.is_empty() || whole.has_hard_links() {
+    if !whole.odd.is_empty() || !whole.closed.is_empty() || whole.has_hard_links() {
         return Ok(None);
     }
     // The folder above may have become empty, or have stopped being so.
     for (path, _) in regions.iter().filter(|(_, below)| !**below) {
-        if let Some(stat) = empty_folder(folder, path)? {
-            whole.found.extend(path.parse().ok().map(|path| (path, stat)));
+        match empty_folder(folder, path) {
+            Ok(Some(stat)) => whole.found.extend(path.parse().ok().map(|path| (path, stat))),
+            Ok(None) => {}
+            Err(Errno::ACCESS) => return Ok(None),
+            Err(error) => return Err(folder.failed(path)(error)),
         }
     }
     whole.found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
@@ -122,20 +151,19 @@ pub(super) fn look_at(
 }
 
 /// What a folder's times are, if it is one and has nothing in it.
-fn empty_folder(folder: &Folder, path: &str) -> Result<Option<Stat>, CasError> {
-    let failed = folder.failed(path);
+fn empty_folder(folder: &Folder, path: &str) -> Result<Option<Stat>, Errno> {
     let opened = match folder.folder(path) {
         Ok(opened) => opened,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(error),
     };
-    for entry in Dir::read_from(&opened).map_err(&failed)? {
-        let entry = entry.map_err(&failed)?;
+    for entry in Dir::read_from(&opened)? {
+        let entry = entry?;
         if entry.file_name().to_bytes() != b"." && entry.file_name().to_bytes() != b".." {
             return Ok(None);
         }
     }
-    Ok(Some(Stat::from(&rustix::fs::fstat(&opened).map_err(&failed)?)))
+    rustix::fs::fstat(&opened).map(|raw| Some(Stat::from(&raw)))
 }
 
 enum Task {
@@ -154,7 +182,11 @@ pub(super) fn walk(folder: &Folder, start: &str, ignored: &Ignored) -> Result<Wa
     for mut walk in walks {
         whole.found.append(&mut walk.found);
         whole.odd.append(&mut walk.odd);
+        whole.closed.append(&mut walk.closed);
     }
+    // Those of many files are looked at in several tasks.
+    whole.closed.sort_unstable();
+    whole.closed.dedup();
     whole.found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     Ok(whole)
 }
@@ -167,14 +199,19 @@ fn list(
     more: &mut Vec<Task>,
 ) -> Result<(), CasError> {
     let failed = folder.failed(&path);
-    let opened = match folder.folder(&path) {
+    let opened = folder.folder(&path).and_then(|opened| Dir::read_from(&opened).map(|listed| (opened, listed)));
+    let (opened, listed) = match opened {
         Ok(opened) => opened,
         // It went away, or something else took its place, since its parent was listed.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !path.is_empty() => return Ok(()),
+        Err(Errno::ACCESS) => {
+            walk.closed.push(path);
+            return Ok(());
+        }
         Err(error) => return Err(failed(error)),
     };
     let mut names: Vec<Vec<u8>> = Vec::new();
-    for entry in Dir::read_from(&opened).map_err(&failed)? {
+    for entry in listed {
         let entry = entry.map_err(&failed)?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {
@@ -207,12 +244,21 @@ fn look(
     let opened = match folder.folder(parent) {
         Ok(opened) => opened,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !parent.is_empty() => return Ok(()),
+        Err(Errno::ACCESS) => {
+            walk.closed.push(parent.to_owned());
+            return Ok(());
+        }
         Err(error) => return Err(failed(error)),
     };
     for name in names {
         let stat = match rustix::fs::statat(&opened, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(raw) => Stat::from(&raw),
             Err(Errno::NOENT) => continue,
+            // It may be listed and not searched.
+            Err(Errno::ACCESS) => {
+                walk.closed.push(parent.to_owned());
+                return Ok(());
+            }
             Err(error) => return Err(failed(error)),
         };
         let mut odd = |reason| walk.odd.push((parent.to_owned(), OsString::from_vec(name.clone()), reason));

@@ -51,6 +51,9 @@ impl From<WorkspaceError> for ApiError {
                 tracing::error!(%error, "a workspace is damaged");
                 Self::new(Code::BlobCorrupt, error.to_string())
             }
+            WorkspaceError::Cas(CasError::InUse { .. }) => {
+                Self::new(Code::Unavailable, "another process works with this workspace; try again later")
+            }
             WorkspaceError::Cas(error @ CasError::Limit { .. }) => Self::new(Code::QuotaExceeded, error.to_string()),
             WorkspaceError::Cas(CasError::Io { source, .. })
                 if source.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>

@@ -1,12 +1,13 @@
 //! The right to change one chat's workspace.
 
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use kitbag_cas::blobs::{BlobReader, Blobs};
 use kitbag_cas::tree::{self, NodeMap, Tree};
 use kitbag_cas::workspace::Workspace;
-use kitbag_cas::{CasError, Change, Entry, care};
+use kitbag_cas::{CasError, Change, Entry, care, clear};
 use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
@@ -150,12 +151,21 @@ impl Lease {
     }
 
     async fn commit(&self, tree: &Tree, new: &NewManifest) -> Result<Manifest, WorkspaceError> {
+        self.step("state taken")?;
         let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
         tx.add_nodes(self.0.chat, &tree.new_nodes).await?;
         let manifest = tx.keep_manifest(self.0.chat, new).await?;
+        self.step("state written")?;
         tx.commit().await?;
+        self.step("state kept")?;
         self.0.slot.nodes.add(&tree.new_nodes).map_err(CasError::from)?;
         Ok(manifest)
+    }
+
+    /// A fault point between the folder and the books.
+    fn step(&self, name: &'static str) -> Result<(), WorkspaceError> {
+        let failed = |source| CasError::Io { path: self.0.workspaces.home(&self.0.org, self.0.chat), source };
+        Ok(kitbag_cas::fault::step(name).map_err(failed)?)
     }
 
     /// Makes sure that the folder is the active state, and keeps what was changed in it by other means. The active state.
@@ -225,7 +235,9 @@ impl Lease {
         self.go_to(root).await?;
         let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
         tx.set_active_leaf(self.0.chat, message).await?;
+        self.step("switch written")?;
         tx.commit().await?;
+        self.step("switch kept")?;
         self.settle().await
     }
 
@@ -290,7 +302,9 @@ impl Lease {
             kept.iter().map(|(hash, _)| *hash).filter(|hash| !needed.nodes.contains(hash)).collect();
         let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
         tx.sweep_nodes(self.0.chat, &dead).await?;
+        self.step("nodes swept")?;
         tx.commit().await?;
+        self.step("nodes gone")?;
         let blobs = needed.blobs;
         let swept = self.change(move |workspace| workspace.sweep(&|hash| blobs.contains(hash), grace)).await?;
         Ok(Collected { nodes: dead.len(), blobs: swept.blobs, bytes: swept.bytes })
@@ -325,29 +339,40 @@ impl Lease {
     pub(crate) async fn delete_chat(&self) -> Result<bool, WorkspaceError> {
         let lease = self.clone();
         uncancelled(async move {
-            let mut tx = lease.0.workspaces.store.write(&lease.0.org).await?;
-            if !tx.delete_chat(lease.0.chat).await? {
+            let Held { workspaces, org, chat, .. } = &*lease.0;
+            let mut tx = workspaces.store.write(org).await?;
+            if !tx.delete_chat(*chat).await? {
                 return Ok(false);
             }
+            // Before the rows are gone: nobody would know of the folder any more.
+            if workspaces.exists(org, *chat) {
+                lease.with_home(clear::doom).await?;
+            }
             tx.commit().await?;
+            lease.step("chat deleted")?;
             lease.remove().await.map(|()| true)
         })
         .await
     }
 
+    /// Does what a deletion that was cut off left: removes the folder of a chat that is gone, and spares one that is not.
+    pub(super) async fn finish_deletion(&self) -> Result<(), WorkspaceError> {
+        let is_there = self.0.workspaces.store.read(&self.0.org).await?.chat(self.0.chat).await?.is_some();
+        if is_there { self.with_home(clear::spare).await } else { self.remove().await }
+    }
+
     async fn remove(&self) -> Result<(), WorkspaceError> {
+        *self.0.slot.workspace.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.with_home(clear::remove_doomed).await
+    }
+
+    /// Works beside the workspace on a thread that may block.
+    async fn with_home(
+        &self,
+        work: impl FnOnce(&Path) -> Result<(), CasError> + Send + 'static,
+    ) -> Result<(), WorkspaceError> {
         let lease = self.clone();
-        let done = tokio::task::spawn_blocking(move || {
-            let Held { workspaces, org, chat, slot, .. } = &*lease.0;
-            *slot.workspace.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            let home = workspaces.home(org, *chat);
-            match std::fs::remove_dir_all(&home) {
-                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                    Err(CasError::Io { path: home, source })
-                }
-                _ => Ok(()),
-            }
-        });
+        let done = tokio::task::spawn_blocking(move || work(&lease.0.workspaces.home(&lease.0.org, lease.0.chat)));
         Ok(done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?)
     }
 

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kitbag_cas::blobs::LocalBlobs;
+use kitbag_cas::clear;
 use kitbag_cas::tree::NodeMap;
 use kitbag_cas::workspace::{Limits, Workspace};
 use kitbag_model::{ChatId, OrgId};
@@ -65,8 +66,33 @@ impl Workspaces {
 
     /// The folder of a chat.
     pub(crate) fn home(&self, org: &OrgId, chat: ChatId) -> PathBuf {
+        self.homes(org).join(chat.to_string())
+    }
+
+    /// Where the folders of an organisation's chats are.
+    fn homes(&self, org: &OrgId) -> PathBuf {
         let base = if *org == OrgId::local() { self.data.clone() } else { self.data.join("orgs").join(org.as_str()) };
-        base.join("chats").join(chat.to_string())
+        base.join("chats")
+    }
+
+    /// Removes the folders of chats whose deletion was cut off. Call it once, at the start. A folder that no chat has is not
+    /// enough to go by: another database may have it.
+    pub(crate) async fn finish_deletions(&self) {
+        let mut orgs = vec![OrgId::local()];
+        let others = std::fs::read_dir(self.data.join("orgs")).into_iter().flatten().filter_map(Result::ok);
+        orgs.extend(others.filter_map(|entry| entry.file_name().to_str()?.parse().ok()));
+        for org in orgs {
+            let doomed = clear::doomed(&self.homes(&org)).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the folders of deleted chats cannot be looked for");
+                Vec::new()
+            });
+            let chats = doomed.iter().filter_map(|home| home.file_name()?.to_str()?.parse::<ChatId>().ok());
+            for chat in chats {
+                if let Err(error) = self.lease(&org, chat).await.finish_deletion().await {
+                    tracing::warn!(%chat, %error, "the folder of a deleted chat could not be removed");
+                }
+            }
+        }
     }
 
     fn slot(&self, org: &OrgId, chat: ChatId) -> Arc<Slot> {
