@@ -7,6 +7,7 @@ pub mod access;
 pub mod builtin;
 pub mod chat;
 mod credential;
+pub mod export;
 pub mod hash;
 pub mod id;
 pub mod installed;

@@ -11,6 +11,7 @@ use kitbag_store::Store;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::access::origin::HostRule;
+use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
 
@@ -44,6 +45,7 @@ struct Inner {
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
+    toolsets: Toolsets,
     inbox: Inbox,
     metrics: Option<PrometheusHandle>,
     draining: AtomicBool,
@@ -54,8 +56,18 @@ impl App {
     pub fn new(store: Store, settings: Settings, metrics: Option<PrometheusHandle>) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let workspaces = Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits);
+        let toolsets = Toolsets::new(settings.data.clone(), store.clone());
         let inbox = Inbox::new(&settings.data);
-        Self(Arc::new(Inner { store, settings, hosts, workspaces, inbox, metrics, draining: AtomicBool::new(false) }))
+        Self(Arc::new(Inner {
+            store,
+            settings,
+            hosts,
+            workspaces,
+            toolsets,
+            inbox,
+            metrics,
+            draining: AtomicBool::new(false),
+        }))
     }
 
     /// The database.
@@ -72,14 +84,21 @@ impl App {
         &self.0.workspaces
     }
 
+    pub(crate) fn toolsets(&self) -> &Toolsets {
+        &self.0.toolsets
+    }
+
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.0.inbox
     }
 
     /// Removes what a killed server left half-way. Only for whoever has the data folder alone.
-    pub fn tidy_up(&self) {
+    pub async fn tidy_up(&self) {
         if let Err(error) = self.0.inbox.clear() {
             tracing::warn!(%error, "files that never arrived whole could not be removed");
+        }
+        if let Err(error) = self.0.toolsets.tidy_up().await {
+            tracing::warn!(%error, "what was left of an import could not be cleared up");
         }
     }
 

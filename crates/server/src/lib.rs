@@ -12,6 +12,7 @@ mod listen;
 mod ops;
 mod page;
 mod router;
+mod toolsets;
 mod transfer;
 mod workspaces;
 

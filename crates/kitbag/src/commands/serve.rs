@@ -41,7 +41,7 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let url = format!("http://{}", settings.address);
     let app = App::new(store.clone(), settings, Some(start_metrics()?));
 
-    app.tidy_up();
+    app.tidy_up().await;
     let announcement = folder.announce(&url, &token)?;
     tracing::info!(%url, database = store.kind(), data = %folder.path().display(), "ready");
     output::print(&format!("kitbag listening on {url}/?token={}", token.expose()))?;

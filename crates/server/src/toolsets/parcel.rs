@@ -8,7 +8,7 @@ use kitbag_formats::bundle::{self, Bundle, Code, Content, Finding, Refused};
 use kitbag_model::{ContentHash, FileKind, Hasher, ToolsetFile};
 
 use super::ToolsetError;
-use super::shelf::Crate;
+use super::shelf::Staging;
 use crate::transfer::Staged;
 
 /// A bundle with its bytes.
@@ -37,16 +37,18 @@ impl Parcel {
     }
 
     /// Writes all files.
-    pub(super) fn unpack(&self, place: &Crate) -> Result<(), ToolsetError> {
+    pub(super) fn unpack(&self, place: &Staging) -> Result<(), ToolsetError> {
         let refused = |error: ArchiveError| ToolsetError::from(Refused::from(Finding::from(&error)));
         let archive = Archive::open(&self.bytes, &Limits::BUNDLE).map_err(refused)?;
         for file in &self.bundle.files {
             let mut target = place.create(&file.path, file.executable)?;
             match &file.content {
-                Content::Entry(number) => archive.copy(&archive.entries()[*number], &mut target).map_err(|error| match error {
-                    ArchiveError::Sink(source) => place.failed(&file.path, source).into(),
-                    error => refused(error),
-                })?,
+                Content::Entry(number) => {
+                    archive.copy(&archive.entries()[*number], &mut target).map_err(|error| match error {
+                        ArchiveError::Sink(source) => place.failed(&file.path, source).into(),
+                        error => refused(error),
+                    })?
+                }
                 Content::Made(bytes) => {
                     std::io::Write::write_all(&mut target, bytes).map_err(|source| place.failed(&file.path, source))?;
                 }

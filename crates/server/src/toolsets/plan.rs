@@ -63,7 +63,8 @@ impl Plan {
             Some(Ordering::Equal) => VersionChange::Reinstall,
             Some(Ordering::Less) => VersionChange::Downgrade,
         };
-        let old_servers: Vec<&McpServer> = installed.iter().flat_map(|one| &one.servers).map(|one| &one.server).collect();
+        let old_servers: Vec<&McpServer> =
+            installed.iter().flat_map(|one| &one.servers).map(|one| &one.server).collect();
         let old_skills: Vec<_> = installed.iter().flat_map(|one| &one.skills).map(|one| &one.skill).collect();
         let trusted = |server: &McpServer| {
             let known = installed.and_then(|one| one.server(server.id.as_str()));

@@ -32,13 +32,13 @@ pub(crate) struct Shelf {
 }
 
 /// A folder for files that are to become a toolset's. It goes away unless it is kept.
-pub(crate) struct Crate {
+pub(crate) struct Staging {
     generation: String,
     path: PathBuf,
     kept: bool,
 }
 
-impl Drop for Crate {
+impl Drop for Staging {
     fn drop(&mut self) {
         if !self.kept {
             let _ = fs::remove_dir_all(&self.path);
@@ -46,7 +46,7 @@ impl Drop for Crate {
     }
 }
 
-impl Crate {
+impl Staging {
     pub(crate) fn generation(&self) -> &str {
         &self.generation
     }
@@ -90,11 +90,11 @@ impl Shelf {
     }
 
     /// A new empty folder for files.
-    pub(crate) fn stage(&self) -> Result<Crate, ShelfError> {
+    pub(crate) fn stage(&self) -> Result<Staging, ShelfError> {
         let generation = Uuid::now_v7().to_string();
         let path = self.staged().join(&generation);
         fs::create_dir_all(&path).map_err(at(&path))?;
-        Ok(Crate { generation, path, kept: false })
+        Ok(Staging { generation, path, kept: false })
     }
 
     /// Where the files of a toolset are.

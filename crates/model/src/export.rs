@@ -1,0 +1,176 @@
+//! A toolset as it may leave: no literal value of a variable or a header, and nothing else that looks like a secret.
+
+use std::collections::BTreeMap;
+
+use crate::launch::Launch;
+use crate::placeholder::{Template, is_variable};
+use crate::toolset::{Definition, McpServer};
+
+/// Puts a placeholder in place of every literal in environments and headers. Which arguments and addresses look like a
+/// secret too: those cannot be replaced, since nobody knows which part of them it is. They are named, not shown.
+pub fn without_secrets(mut definition: Definition) -> (Definition, Vec<String>) {
+    let mut suspicious = Vec::new();
+    for server in &mut definition.servers {
+        look(server, &mut suspicious);
+        match &mut server.launch {
+            Launch::Stdio { env, .. } => replace_literals(env),
+            Launch::Remote { headers, .. } => replace_literals(headers),
+        }
+    }
+    (definition, suspicious)
+}
+
+fn replace_literals(values: &mut BTreeMap<String, Template>) {
+    for (name, value) in values.iter_mut().filter(|(_, value)| value.as_literal().is_some()) {
+        *value = placeholder_for(name);
+    }
+}
+
+/// `${NAME}` for a variable or a header of this name.
+fn placeholder_for(name: &str) -> Template {
+    let plain: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+    let variable = if is_variable(name) {
+        name.to_owned()
+    } else if is_variable(&plain) {
+        plain
+    } else {
+        format!("V_{plain}")
+    };
+    format!("${{{variable}}}").parse().unwrap_or_else(|_| Template::literal(""))
+}
+
+fn look(server: &McpServer, suspicious: &mut Vec<String>) {
+    let mut tell = |what: &str| suspicious.push(format!("{what} of the server {}", server.id));
+    let is_secret = |text: &Template| text.as_literal().is_some_and(looks_like_a_secret);
+    match &server.launch {
+        Launch::Stdio { command, args, .. } => {
+            if looks_like_a_secret(command) {
+                tell("the command");
+            }
+            let mut named = false;
+            for (index, arg) in args.iter().enumerate() {
+                // `--api-key VALUE`: whatever the value looks like, its name says what it is.
+                let value = named && arg.as_literal().is_some_and(|text| !text.starts_with('-'));
+                if value || is_secret(arg) {
+                    tell(&format!("argument {}", index + 1));
+                }
+                let names = |text: &str| text.starts_with('-') && !text.contains('=') && names_a_secret(text);
+                named = arg.as_literal().is_some_and(names);
+            }
+        }
+        Launch::Remote { url, .. } if is_secret(url) => tell("the URL"),
+        Launch::Remote { .. } => {}
+    }
+}
+
+/// What tokens of well-known services begin with.
+const PREFIXES: [&str; 14] = [
+    "sk-",
+    "sk_",
+    "pk_live_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "eyJ",
+    "hf_",
+];
+
+/// Whether a text, or a part of it, looks like something that only one person should know.
+pub fn looks_like_a_secret(text: &str) -> bool {
+    let separators =
+        |c: char| c.is_whitespace() || matches!(c, '=' | ':' | '/' | '?' | '&' | ',' | ';' | '"' | '\'' | '@');
+    let assigned = |(name, value): (&str, &str)| names_a_secret(name) && !value.trim().is_empty();
+    text.split(['?', '&', ' ', ';']).filter_map(|part| part.split_once('=')).any(assigned)
+        || text.to_ascii_lowercase().contains("bearer ")
+        || text.split(separators).any(|word| {
+            PREFIXES.iter().any(|prefix| word.starts_with(prefix) && word.len() >= prefix.len() + 12)
+                || looks_random(word)
+        })
+}
+
+fn names_a_secret(name: &str) -> bool {
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    ["apikey", "token", "secret", "password", "passwd", "accesskey", "privatekey", "credential"]
+        .iter()
+        .any(|word| name.ends_with(word))
+}
+
+/// Long, and of letters in both cases and digits without order.
+fn looks_random(word: &str) -> bool {
+    let good = word.len() >= 32 && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+'));
+    let count = |kind: fn(&char) -> bool| word.chars().filter(kind).count();
+    good && count(char::is_ascii_digit) >= 4
+        && count(char::is_ascii_uppercase) >= 4
+        && count(char::is_ascii_lowercase) >= 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::RawLaunch;
+
+    fn server(launch: RawLaunch) -> McpServer {
+        McpServer {
+            id: "srv".parse().unwrap(),
+            launch: launch.check().unwrap(),
+            enabled: true,
+            requires_confirmation: None,
+            description: None,
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_secret() {
+        for text in [
+            "--token=abc",
+            "--api-key=abc",
+            "Authorization: Bearer x",
+            "sk-ant-api03-abcdefghijkl",
+            "ghp_0123456789abcdef",
+            "https://x.example/sse?api_key=1",
+            "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY",
+            "PGPASSWORD=hunter2",
+        ] {
+            assert!(looks_like_a_secret(text), "{text}");
+        }
+        for text in [
+            "-y",
+            "@modelcontextprotocol/server-everything@2026.7.4",
+            "https://mcp.example.org/v1/sse?tenant=7",
+            "--allowed-directories=/home/me/some/really/long/path/with/many/parts",
+            "sk-",
+            "01890a5d-ac96-774b-bcce-b302099a8057",
+            "0123456789abcdef0123456789abcdef01234567",
+            "--token-limit=5",
+        ] {
+            assert!(!looks_like_a_secret(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn literals_become_placeholders() {
+        let env = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let mut stdio = server(RawLaunch {
+            command: Some("npx".into()),
+            args: vec!["--password".into(), "x".into(), "--key".into(), "${KEY}".into()],
+            env: env(&[("A", "literal"), ("B", "${ENV:MINE}"), ("C", "x-${D}")]),
+            ..RawLaunch::default()
+        });
+        let mut found = Vec::new();
+        look(&stdio, &mut found);
+        assert_eq!(found, ["argument 2 of the server srv"]);
+        let Launch::Stdio { env: values, .. } = &mut stdio.launch else { panic!("it is stdio") };
+        replace_literals(values);
+        let shown: Vec<_> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(shown, ["A=${A}", "B=${ENV:MINE}", "C=x-${D}"]);
+        assert_eq!(placeholder_for("X-Api-Key").as_str(), "${X_API_KEY}");
+        assert_eq!(placeholder_for("1st").as_str(), "${V_1ST}");
+    }
+}

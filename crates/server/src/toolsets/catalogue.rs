@@ -1,0 +1,153 @@
+//! All tools that there are, whoever provides them, with what holds for each after the overrides.
+//!
+//! The order is that of the catalogue everywhere: built-in tools, then toolsets in the order of their installation, each with
+//! its tools as its author listed them.
+
+use kitbag_model::overrides::confirmation;
+use kitbag_model::{
+    BUILTINS, Builtin, Chosen, Effective, Installed, Layers, OrgId, Origin, Override, OverrideKey, PythonTool,
+    Renderer, ToolId, model_name,
+};
+use serde_json::{Value, json};
+
+use super::{ToolsetError, Toolsets};
+
+/// What provides a tool.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Provider {
+    Builtin,
+    Python,
+}
+
+impl Provider {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Python => "python",
+        }
+    }
+}
+
+/// A tool.
+pub(crate) struct Tool {
+    pub(crate) id: ToolId,
+    pub(crate) provider: Provider,
+    /// The toolset's id and name; that of the built-in tools is `builtin`.
+    pub(crate) toolset: (String, String),
+    /// What a model calls it.
+    pub(crate) model_name: String,
+    pub(crate) input_schema: Value,
+    pub(crate) effective: Effective,
+    /// Whether it can be called now: it and its toolset are on.
+    pub(crate) available: bool,
+}
+
+/// All tools.
+pub(crate) struct Catalogue {
+    pub(crate) tools: Vec<Tool>,
+}
+
+impl Toolsets {
+    /// All tools of an organisation.
+    pub(crate) async fn catalogue(&self, org: &OrgId) -> Result<Catalogue, ToolsetError> {
+        let mut tx = self.store.read(org).await?;
+        let (builtin, installed) = (tx.builtin_overrides().await?, tx.all_installed().await?);
+        Ok(Catalogue::new(&builtin, &installed))
+    }
+}
+
+impl Catalogue {
+    fn new(builtin: &[(OverrideKey, Override)], installed: &[Installed]) -> Self {
+        // A person's own words: there is no bundle that could have brought them.
+        let layers = Layers { bundle: &[], user: builtin, trusted: true };
+        let mut tools: Vec<Tool> = BUILTINS.iter().map(|tool| of_builtin(tool, layers)).collect();
+        for one in installed {
+            let layers = Layers { bundle: &one.bundle_overrides, user: &one.user_overrides, trusted: one.is_trusted() };
+            tools.extend(one.tools.iter().map(|tool| of_toolset(one, tool, layers)));
+        }
+        let names = model_name::assign(tools.iter().map(|tool| &tool.id));
+        for (tool, name) in tools.iter_mut().zip(names) {
+            tool.model_name = name;
+        }
+        Self { tools }
+    }
+
+    /// Only the tools that fit all words of a search, by id, name and description.
+    pub(crate) fn search(self, query: &str) -> Self {
+        let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+        let fits = |tool: &Tool| {
+            let description = tool.effective.description.value.as_deref().unwrap_or_default();
+            let text =
+                format!("{} {} {} {description}", tool.id, tool.effective.name.value, tool.toolset.1).to_lowercase();
+            words.iter().all(|word| text.contains(word))
+        };
+        Self { tools: self.tools.into_iter().filter(fits).collect() }
+    }
+
+    /// Only the tools that can be called now.
+    pub(crate) fn available(self) -> Self {
+        Self { tools: self.tools.into_iter().filter(|tool| tool.available).collect() }
+    }
+
+    /// One tool.
+    pub(crate) fn find(self, id: &ToolId) -> Option<Tool> {
+        self.tools.into_iter().find(|tool| tool.id == *id)
+    }
+}
+
+fn of_builtin(tool: &Builtin, layers: Layers<'_>) -> Tool {
+    let id = tool.tool_id();
+    let base = Effective {
+        name: Chosen::new(tool.name.to_owned(), Origin::Tool),
+        description: Chosen::new(Some(tool.description.to_owned()), Origin::Tool),
+        rendering: by_name(tool.id),
+        requires_confirmation: Chosen::new(tool.requires_confirmation, Origin::Tool),
+        enabled: Chosen::new(true, Origin::Default),
+    };
+    let effective = layers.apply(&id, base);
+    Tool {
+        provider: Provider::Builtin,
+        toolset: ("builtin".to_owned(), "Built-in".to_owned()),
+        model_name: String::new(),
+        input_schema: tool.input_schema(),
+        available: effective.enabled.value,
+        effective,
+        id,
+    }
+}
+
+fn of_toolset(one: &Installed, tool: &PythonTool, layers: Layers<'_>) -> Tool {
+    let id = ToolId::Toolset { toolset: one.toolset.id.clone(), tool: tool.id.clone() };
+    let name = match &tool.name {
+        Some(name) => Chosen::new(name.to_string(), Origin::Tool),
+        None => Chosen::new(tool.id.to_string(), Origin::Default),
+    };
+    let description = tool.description.as_ref().map(ToString::to_string);
+    let said = if description.is_some() { Origin::Tool } else { Origin::Default };
+    let base = Effective {
+        name,
+        description: Chosen::new(description, said),
+        rendering: by_name(tool.id.as_str()),
+        requires_confirmation: confirmation(false, &[(tool.requires_confirmation, Origin::Tool)]),
+        enabled: Chosen::new(tool.enabled, if tool.enabled { Origin::Default } else { Origin::Tool }),
+    };
+    let effective = layers.apply(&id, base);
+    Tool {
+        provider: Provider::Python,
+        toolset: (one.toolset.id.to_string(), one.toolset.name.to_string()),
+        model_name: String::new(),
+        input_schema: tool.input_schema.clone().map_or_else(|| json!({ "type": "object" }), Value::Object),
+        available: one.toolset.enabled && effective.enabled.value,
+        effective,
+        id,
+    }
+}
+
+/// How the results of a tool of this name are shown if nobody says so.
+fn by_name(name: &str) -> Chosen<Option<kitbag_model::Rendering>> {
+    let rendering = Renderer::by_tool_name(name).map(|renderer| {
+        kitbag_model::renderer::check(Some(renderer.name()), None)
+            .expect("a registered renderer needs no configuration")
+    });
+    Chosen::new(rendering.flatten(), Origin::Default)
+}
