@@ -188,6 +188,7 @@ async fn switch(scene: &mut Scene) -> Attempt {
     // The last state of each branch.
     let states =
         vec![scene.files_of(&scene.done[here * 2 + 1].0).await, scene.files_of(&scene.done[there * 2 + 1].0).await];
+    assert_eq!(scene.folder(), states[0], "the folder is that of the branch that the chat stands at");
     let request = scene.server.request(Method::POST, &scene.at("active-leaf"));
     Attempt { request: request.json(&json!({ "messageId": scene.leaves[there] })), states }
 }

@@ -42,6 +42,8 @@ pub enum OverrideKeyError {
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct OverrideKey {
     text: String,
+    /// Where the namespace begins, and the colon behind it.
+    start: usize,
     colon: usize,
 }
 
@@ -76,7 +78,10 @@ impl OverrideKey {
     }
 
     fn new(namespace: &str, tool: &str) -> Self {
-        Self { text: format!("{namespace}:{tool}"), colon: namespace.len() }
+        // A server may be called "mcp". Its key keeps the prefix, or reading it again would take its name for the prefix.
+        let prefix = if namespace == "mcp" { "mcp:" } else { "" };
+        let (start, colon) = (prefix.len(), prefix.len() + namespace.len());
+        Self { text: format!("{prefix}{namespace}:{tool}"), start, colon }
     }
 
     /// The key for one tool and no other.
@@ -92,7 +97,7 @@ impl OverrideKey {
 
     /// The toolset's or server's part.
     pub fn namespace(&self) -> &str {
-        &self.text[..self.colon]
+        &self.text[self.start..self.colon]
     }
 
     /// The tool's part.

@@ -230,7 +230,10 @@ impl Manifest<'_, '_> {
 
     fn args(&mut self, fields: &Fields<'_>) -> Vec<String> {
         let items = self.reader.items(fields, "args");
-        items.into_iter().filter_map(|(node, what)| self.reader.text(node, &what).map(ToOwned::to_owned)).collect()
+        items
+            .into_iter()
+            .filter_map(|(node, what)| self.reader.secret_text(node, &what).map(ToOwned::to_owned))
+            .collect()
     }
 
     fn map(&mut self, fields: &Fields<'_>, name: &str) -> BTreeMap<String, String> {

@@ -216,6 +216,21 @@ impl<'s> Reader<'s> {
         None
     }
 
+    /// A text that may be a secret: nothing of it is repeated.
+    pub(crate) fn secret_text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+        let found = match &node.value {
+            Value::Scalar { text, plain } => match Scalar::of(text, *plain) {
+                Scalar::Text(text) => return Some(text),
+                Scalar::Bool(_) => "true or false".to_owned(),
+                found => found.to_string(),
+            },
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a map".to_owned(),
+        };
+        self.secret_problem(node.at, format!("{what} must be a text, not {found}; write it in quotes"));
+        None
+    }
+
     /// The text of a field, if it is there.
     pub(crate) fn text_of<'n>(&mut self, fields: &Fields<'n>, name: &str) -> Option<&'n str> {
         self.text(fields.get(name)?, &fields.path(name))
@@ -268,7 +283,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// A field that is a map from texts to texts.
+    /// A field that is a map from texts to texts, which may be secrets.
     pub(crate) fn texts<'n>(&mut self, fields: &Fields<'n>, name: &str) -> Vec<(&'n Entry, String)> {
         let Some(node) = fields.get(name) else { return Vec::new() };
         let path = fields.path(name);
@@ -280,7 +295,7 @@ impl<'s> Reader<'s> {
                 // An empty value is a text here: there is no field to be absent.
                 Value::Scalar { text, plain: true } if text.is_empty() => texts.push((entry, String::new())),
                 _ => {
-                    if let Some(text) = self.text(&entry.value, &what) {
+                    if let Some(text) = self.secret_text(&entry.value, &what) {
                         texts.push((entry, text.to_owned()));
                     }
                 }

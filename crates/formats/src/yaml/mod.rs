@@ -83,7 +83,7 @@ pub(crate) fn parse(text: &str, reader: &mut Reader<'_>) -> Option<Node> {
             Ok((event, span)) => builder.event(event, span.into())?,
             Err(error) => {
                 let place = Place { line: error.marker().line(), column: error.marker().col() + 1 };
-                builder.reader.problem(place, format!("this is not YAML: {}", error.info()));
+                builder.problem(place, format!("this is not YAML: {}", error.info()));
                 return None;
             }
         }
@@ -108,19 +108,34 @@ struct Builder<'r, 's> {
     documents: usize,
 }
 
+/// Keys whose values may be secrets. Lines inside them are not repeated, whatever is wrong there.
+const SECRETIVE: [&str; 4] = ["args", "env", "headers", "url"];
+
 impl Builder<'_, '_> {
+    fn problem(&mut self, at: Place, message: impl Into<String>) {
+        let secretive = |open: &Open| match open {
+            Open::Map(_, map) => map.key.as_ref().is_some_and(|(key, _)| SECRETIVE.contains(&key.as_str())),
+            Open::List(..) => false,
+        };
+        if self.open.iter().any(secretive) {
+            self.reader.secret_problem(at, message);
+        } else {
+            self.reader.problem(at, message);
+        }
+    }
+
     /// Takes one event; none when it makes no sense to go on.
     fn event(&mut self, event: Event<'_>, at: Place) -> Option<()> {
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    self.reader.problem(at, "a second document; there must be one only");
+                    self.problem(at, "a second document; there must be one only");
                     return None;
                 }
             }
             Event::Alias(_) => {
-                self.reader.problem(at, "aliases (*name) are not supported; write the value out");
+                self.problem(at, "aliases (*name) are not supported; write the value out");
                 self.value(Node { at, value: Value::Scalar { text: String::new(), plain: true } });
             }
             Event::Scalar(text, style, anchor, tag) => {
@@ -147,16 +162,16 @@ impl Builder<'_, '_> {
 
     fn refuse(&mut self, anchor: usize, tagged: bool, at: Place) {
         if anchor != 0 {
-            self.reader.problem(at, "anchors (&name) are not supported; write the value out where it is needed");
+            self.problem(at, "anchors (&name) are not supported; write the value out where it is needed");
         }
         if tagged {
-            self.reader.problem(at, "tags (!name) are not supported; remove it");
+            self.problem(at, "tags (!name) are not supported; remove it");
         }
     }
 
     fn begin(&mut self, open: Open, at: Place) -> Option<()> {
         if self.open.len() >= DEEPEST {
-            self.reader.problem(at, format!("nested deeper than {DEEPEST} levels"));
+            self.problem(at, format!("nested deeper than {DEEPEST} levels"));
             return None;
         }
         self.open.push(open);
@@ -165,34 +180,47 @@ impl Builder<'_, '_> {
 
     /// Puts a finished value where it belongs.
     fn value(&mut self, node: Node) {
-        match self.open.last_mut() {
-            None => self.root = Some(node),
-            Some(Open::List(_, items)) => items.push(node),
-            Some(Open::Map(_, map)) => match map.key.take() {
-                None => match node.value {
-                    Value::Scalar { text, .. } => map.key = Some((text, node.at)),
-                    _ => {
-                        self.reader.problem(node.at, "a key must be a text, not a list or a map");
-                        map.key = Some((String::new(), node.at));
-                    }
-                },
-                Some((key, at)) => {
-                    if key == "<<" {
-                        self.reader.problem(at, "merge keys (<<) are not supported; write the values out");
-                    } else if let Some(first) = map.seen.get(&key) {
-                        let message =
-                            format!("the key \"{key}\" is there twice; the first one is in line {}", first.line);
-                        self.reader.problem(at, message);
-                    } else {
-                        map.seen.insert(key.clone(), at);
-                        // A value that is left out has its place somewhere behind; the key is what can be seen.
-                        let left_out = matches!(&node.value, Value::Scalar { text, plain: true } if text.is_empty());
-                        let value = if left_out { Node { at, ..node } } else { node };
-                        map.entries.push(Entry { key, at, value });
-                    }
-                }
-            },
+        let complaint = match self.open.last_mut() {
+            None => {
+                self.root = Some(node);
+                None
+            }
+            Some(Open::List(_, items)) => {
+                items.push(node);
+                None
+            }
+            Some(Open::Map(_, map)) => map.take(node),
+        };
+        if let Some((at, message)) = complaint {
+            self.problem(at, message);
         }
+    }
+}
+
+impl MapBuilder {
+    /// Takes a key, or the value of the last one; gives back what is wrong with it.
+    fn take(&mut self, node: Node) -> Option<(Place, String)> {
+        let Some((key, at)) = self.key.take() else {
+            let Value::Scalar { text, .. } = node.value else {
+                self.key = Some((String::new(), node.at));
+                return Some((node.at, "a key must be a text, not a list or a map".to_owned()));
+            };
+            self.key = Some((text, node.at));
+            return None;
+        };
+        if key == "<<" {
+            return Some((at, "merge keys (<<) are not supported; write the values out".to_owned()));
+        }
+        if let Some(first) = self.seen.get(&key) {
+            let shown: String = key.chars().take(64).collect();
+            return Some((at, format!("the key \"{shown}\" is there twice; the first one is in line {}", first.line)));
+        }
+        self.seen.insert(key.clone(), at);
+        // A value that is left out has its place somewhere behind; the key is what can be seen.
+        let left_out = matches!(&node.value, Value::Scalar { text, plain: true } if text.is_empty());
+        let value = if left_out { Node { at, ..node } } else { node };
+        self.entries.push(Entry { key, at, value });
+        None
     }
 }
 

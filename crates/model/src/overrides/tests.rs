@@ -26,6 +26,8 @@ fn keys_have_one_spelling() {
         ("app~srv:search", "srv:search"),
         ("mcp:app~srv:a:b", "srv:a:b"),
         ("mcp:search", "app:search"),
+        ("mcp:mcp:search", "mcp:mcp:search"),
+        ("mcp:app~mcp:search", "mcp:mcp:search"),
         ("srv:*", "srv:*"),
         ("*:read_*", "*:read_*"),
         ("read_*", "app:read_*"),
@@ -85,7 +87,7 @@ fn what_a_key_means() {
     let builtin = OverrideKey::parse("write_file", &ToolsetId::builtin()).unwrap();
     assert_eq!(builtin.as_str(), "builtin:write_file");
     assert!(builtin.matches(&"write_file".parse().unwrap()));
-    for tool in ["app:analyze", "mcp:app~srv:a:b*", "write_file"] {
+    for tool in ["app:analyze", "mcp:app~srv:a:b*", "mcp:app~mcp:x", "write_file"] {
         let tool = tool.parse().unwrap();
         assert!(OverrideKey::of(&tool).matches(&tool));
     }
@@ -131,8 +133,8 @@ fn user(text: &str) -> Origin {
 #[test]
 fn the_user_wins_property_by_property() {
     let bundle_layer = layer(&[
-        ("srv:search", json!({"nameOverride": "Bundle", "renderer": "code", "rendererConfig": {"file": "x"}})),
         ("srv:*", json!({"nameOverride": "Pattern", "descriptionOverride": "Pattern", "enabled": false})),
+        ("srv:search", json!({"nameOverride": "Bundle", "renderer": "code", "rendererConfig": {"file": "x"}})),
         ("other:search", json!({"descriptionOverride": "not this one"})),
     ]);
     let user_layer = layer(&[("*:*", json!({"nameOverride": "User", "descriptionOverride": ""}))]);
@@ -142,6 +144,8 @@ fn the_user_wins_property_by_property() {
     assert_eq!(found.rendering.origin, bundle("srv:search"));
     assert_eq!(found.enabled, Chosen::new(false, bundle("srv:*")));
     assert_eq!(found.requires_confirmation, base().requires_confirmation);
+    let alone = Layers { bundle: &bundle_layer, user: &[], trusted: false }.apply(&tool(), base());
+    assert_eq!(alone.name, Chosen::new("Bundle".to_owned(), bundle("srv:search")), "the pattern is listed first");
     let nothing = Layers { bundle: &[], user: &[], trusted: true }.apply(&tool(), base());
     assert_eq!(nothing, base());
 }

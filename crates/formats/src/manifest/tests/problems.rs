@@ -162,7 +162,7 @@ fn everything_below() {
         (server("    command: x\n    headers: {A: b}\n"), "7:5: mcp_servers[0].headers is not for stdio servers"),
         (
             server("    command: x\n    args: [--port, 3000]\n"),
-            "7:20: mcp_servers[0].args[1] must be a text, not a number; write it in quotes: \"3000\"",
+            "7:20: mcp_servers[0].args[1] must be a text, not a number; write it in quotes",
         ),
         (server("    command: x\n    args: ['${A']\n"), "7:12: mcp_servers[0].args[0] \"${\" without \"}\""),
         (
@@ -211,10 +211,16 @@ fn values_that_may_be_secrets_are_not_repeated() {
         "command: x\n    args: ['--token=sk-hunter2${']\n",
         "url: https://a.example?token=sk-hunter2\n",
         "url: https://me:sk-hunter2@a.example\n",
+        "command: x\n    args: [12, sk-hunter2]\n",
+        "command: x\n    env: {A: 12, B: sk-hunter2}\n",
+        "command: x\n    env:\n      A: 1\n      A: sk-hunter2\n",
+        "command: x\n    env:\n      A: sk-hunter2: x\n",
+        "command: x\n    env: {A: &a sk-hunter2}\n",
+        "url: !t sk-hunter2\n",
         "url: https://a.example\n    headers: {X: 'sk-hunter2${'}\n",
     ] {
         let text = with(&format!("mcp_servers:\n  - id: srv\n    {rest}"));
         let shown = read(text.as_bytes()).unwrap_err().to_string();
-        assert!(shown.contains("mcp_servers[0]") && !shown.contains("hunter2"), "{shown}");
+        assert!(shown.starts_with("line ") && !shown.contains("hunter2"), "{shown}");
     }
 }
