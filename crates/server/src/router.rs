@@ -7,7 +7,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{chats, messages, tokens, workspace};
+use crate::api::{chats, mcp_servers, messages, tokens, tools, toolsets, workspace};
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
 use crate::{access, api, edge, page};
@@ -58,6 +58,20 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(workspace::restore::restore_workspace_file))
         .routes(routes!(workspace::gc::gc_workspace))
         .routes(routes!(workspace::fsck::fsck_workspace))
+        .routes(routes!(toolsets::list::list_toolsets))
+        .routes(routes!(toolsets::import::import_toolset))
+        .routes(routes!(toolsets::get::get_toolset, toolsets::uninstall::uninstall_toolset))
+        .routes(routes!(toolsets::enable::enable_toolset))
+        .routes(routes!(toolsets::export::export_toolset))
+        .routes(routes!(toolsets::files::list_toolset_files))
+        .routes(routes!(toolsets::overrides::list_overrides))
+        .routes(routes!(toolsets::overrides::set_override, toolsets::overrides::delete_override))
+        .routes(routes!(tools::list::list_tools))
+        .routes(routes!(tools::get::get_tool))
+        .routes(routes!(tools::available::get_available_tools))
+        .routes(routes!(mcp_servers::list::list_mcp_servers))
+        .routes(routes!(mcp_servers::get::get_mcp_server))
+        .routes(routes!(mcp_servers::trust::trust_mcp_server))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))
 }

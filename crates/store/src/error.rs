@@ -113,6 +113,9 @@ pub enum StoreError {
     /// Something of that key is there already.
     #[error("it exists already")]
     Exists,
+    /// Something that it belongs to is not there (any more).
+    #[error("what it belongs to is not there")]
+    Reference,
     /// A stored value cannot be read; somebody else wrote it.
     #[error("the database holds an unreadable value in {column}")]
     Corrupt {
@@ -131,6 +134,7 @@ impl From<sqlx::Error> for StoreError {
                 Self::Unavailable(error)
             }
             sqlx::Error::Database(cause) if cause.kind() == ErrorKind::UniqueViolation => Self::Exists,
+            sqlx::Error::Database(cause) if cause.kind() == ErrorKind::ForeignKeyViolation => Self::Reference,
             sqlx::Error::Database(cause) if cause.code().is_some_and(|code| code == "13" || code == "53100") => {
                 Self::Full
             }

@@ -17,12 +17,11 @@ use kitbag_model::{OrgId, ToolsetId};
 use kitbag_store::Store;
 use tokio::sync::OwnedMutexGuard;
 
-pub(crate) use catalogue::{Catalogue, Provider, Tool};
+pub(crate) use catalogue::Tool;
 pub(crate) use error::ToolsetError;
-pub(crate) use export::ExportError;
 pub(crate) use import::{Import, Imported};
 pub(crate) use parcel::Parcel;
-pub(crate) use plan::{Plan, VersionChange};
+pub(crate) use plan::{Changes, Plan, VersionChange};
 use shelf::Shelf;
 
 type Turns = HashMap<(OrgId, ToolsetId), Arc<tokio::sync::Mutex<()>>>;

@@ -7,13 +7,14 @@ mod outbox;
 use axum::http::Method;
 
 pub(crate) use inbox::{Inbox, Staged, TransferError};
-pub(crate) use outbox::{stream_blob, stream_made};
+pub(crate) use outbox::{stream_blob, stream_made, stream_staged};
 
 /// Whether a route takes files. Their bodies may be large, and may take as long as they get on.
 pub(crate) fn takes_files(method: &Method, route: &str) -> bool {
     let route = route.strip_prefix("/v1/orgs/{org}").unwrap_or_default();
     matches!(
         (method.as_str(), route),
-        ("PUT", "/chats/{chat}/workspace/files/{*path}") | ("POST", "/chats/{chat}/workspace/uploads")
+        ("PUT", "/chats/{chat}/workspace/files/{*path}")
+            | ("POST", "/chats/{chat}/workspace/uploads" | "/toolsets/import")
     )
 }

@@ -4,9 +4,12 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
+use kitbag_cas::CasError;
 use kitbag_cas::blobs::BlobReader;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+
+use super::{Staged, TransferError};
 
 /// So much is read at a time.
 const PART: usize = 256 * 1024;
@@ -39,6 +42,29 @@ pub(crate) fn stream_blob(blob: Box<dyn BlobReader>, start: u64, length: u64) ->
         }
     });
     Body::from_stream(ReceiverStream::new(receiver))
+}
+
+/// A file that goes away when it was sent.
+pub(crate) fn stream_staged(staged: Staged) -> Result<Body, TransferError> {
+    let failed = |source| TransferError::Disk { path: staged.path().to_owned(), source };
+    let file = std::fs::File::open(staged.path()).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    // Nobody needs its name any more.
+    drop(staged);
+    Ok(stream_blob(Box::new(OpenFile(file, length)), 0, length))
+}
+
+struct OpenFile(std::fs::File, u64);
+
+impl BlobReader for OpenFile {
+    fn length(&self) -> u64 {
+        self.1
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<usize, CasError> {
+        let read = std::os::unix::fs::FileExt::read_at(&self.0, buffer, at);
+        read.map_err(|source| CasError::Io { path: "a file that is being sent".into(), source })
+    }
 }
 
 /// What `make` writes, from a thread of its own.

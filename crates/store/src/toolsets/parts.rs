@@ -171,6 +171,15 @@ impl<Mode> Tx<Mode> {
         Page::from_rows(rows, limit)
     }
 
+    /// One file of a toolset.
+    pub async fn toolset_file(&mut self, id: &ToolsetId, path: &WorkPath) -> Result<Option<ToolsetFile>, StoreError> {
+        let row: Option<FileRow> = on!(self, c => sqlx::query_as(
+            "SELECT path, kind, sha256, size, executable FROM toolset_files
+             WHERE organization_id = $1 AND toolset_id = $2 AND path = $3")
+            .bind(self.org.as_str()).bind(id.as_str()).bind(path.as_str()).fetch_optional(c))?;
+        row.map(ToolsetFile::try_from).transpose()
+    }
+
     pub(super) async fn tools_of(&mut self, id: &ToolsetId) -> Result<Vec<PythonTool>, StoreError> {
         let rows: Vec<ToolRow> = on!(self, c => sqlx::query_as(
             "SELECT tool_id, name, description, input_schema, requires_confirmation, enabled, entrypoint FROM tools

@@ -1,0 +1,51 @@
+//! `POST /v1/orgs/{org}/mcp-servers/{serverKey}/trust`
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{ServerPath, ServerView, find};
+use crate::access::caller::MayManage;
+use crate::api::error::{ApiError, Code, ErrorBody};
+use crate::api::input::{JsonBody, PathOf};
+use crate::app::App;
+
+/// What was looked at.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Trust {
+    /// The command line that was shown. If it is given, it must be what would start now: somebody may have changed it since.
+    command_line: Option<String>,
+}
+
+/// Let a server start as it is now. When what it would start changes, it needs to be trusted again
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/mcp-servers/{serverKey}/trust", tag = "mcp-servers",
+    params(ServerPath),
+    request_body = Trust,
+    responses((status = 200, body = ServerView), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn trust_mcp_server(
+    State(app): State<App>,
+    caller: MayManage,
+    PathOf(path): PathOf<ServerPath>,
+    JsonBody(body): JsonBody<Trust>,
+) -> Result<Json<ServerView>, ApiError> {
+    let not_found = || ApiError::not_found("MCP server", &path.server_key);
+    let (installed, key) = find(&app, &caller.org, &path).await?;
+    let server = installed.server(key.server.as_str()).ok_or_else(not_found)?;
+    let launch = &server.server.launch;
+    if body.command_line.is_some_and(|shown| shown != launch.command_line()) {
+        return Err(ApiError::new(
+            Code::Conflict,
+            "what it would start is not what was shown any more; look at it again",
+        ));
+    }
+    let mut tx = app.store().write(&caller.org).await?;
+    tx.trust(&installed.toolset.id, key.server.as_str(), &launch.fingerprint()).await?;
+    let now = tx.installed(&installed.toolset.id).await?.ok_or_else(not_found)?;
+    let view = now.server(key.server.as_str()).map(|server| ServerView::new(&now, server)).ok_or_else(not_found)?;
+    tx.commit().await?;
+    Ok(Json(view))
+}

@@ -1,0 +1,8 @@
+//! Tools: all that there are, whoever provides them.
+
+pub(crate) mod available;
+pub(crate) mod get;
+pub(crate) mod list;
+mod view;
+
+pub(crate) use view::{ToolDetail, ToolView};

@@ -1,0 +1,43 @@
+//! `POST /v1/orgs/{org}/toolsets/{id}/enable`
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{ToolsetPath, ToolsetView};
+use crate::access::caller::MayManage;
+use crate::api::error::{ApiError, ErrorBody};
+use crate::api::input::{JsonBody, PathOf};
+use crate::app::App;
+
+/// On or off.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Enable {
+    /// Whether its tools are there.
+    enabled: bool,
+}
+
+/// Turn a toolset on or off, with all its tools
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/toolsets/{id}/enable", tag = "toolsets",
+    params(ToolsetPath),
+    request_body = Enable,
+    responses((status = 200, body = ToolsetView), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn enable_toolset(
+    State(app): State<App>,
+    caller: MayManage,
+    PathOf(path): PathOf<ToolsetPath>,
+    JsonBody(body): JsonBody<Enable>,
+) -> Result<Json<ToolsetView>, ApiError> {
+    let id = path.id()?;
+    let mut tx = app.store().write(&caller.org).await?;
+    if !tx.enable_toolset(&id, body.enabled).await? {
+        return Err(path.not_found());
+    }
+    let toolset = tx.toolset(&id).await?.ok_or_else(|| path.not_found())?;
+    tx.commit().await?;
+    Ok(Json(toolset.into()))
+}

@@ -1,0 +1,42 @@
+//! `GET /v1/orgs/{org}/toolsets/{id}`
+
+use axum::Json;
+use axum::extract::State;
+use kitbag_model::{OrgId, ToolsetId};
+
+use super::view::FileView;
+use super::{ToolsetDetail, ToolsetPath};
+use crate::access::caller::MayUse;
+use crate::api::error::{ApiError, ErrorBody};
+use crate::api::input::PathOf;
+use crate::api::tools::ToolView;
+use crate::app::App;
+
+/// So many files are shown with a toolset.
+const SHOWN_FILES: u32 = 1000;
+
+/// Show a toolset with its tools, servers, skills and files
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/toolsets/{id}", tag = "toolsets",
+    params(ToolsetPath),
+    responses((status = 200, body = ToolsetDetail), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn get_toolset(
+    State(app): State<App>,
+    caller: MayUse,
+    PathOf(path): PathOf<ToolsetPath>,
+) -> Result<Json<ToolsetDetail>, ApiError> {
+    let detail = detail(&app, &caller.org, &path.id()?).await?;
+    detail.map(Json).ok_or_else(|| path.not_found())
+}
+
+/// A toolset with everything in it; none if there is none.
+pub(super) async fn detail(app: &App, org: &OrgId, id: &ToolsetId) -> Result<Option<ToolsetDetail>, ApiError> {
+    let mut tx = app.store().read(org).await?;
+    let Some(installed) = tx.installed(id).await? else { return Ok(None) };
+    let files = tx.toolset_files(id, None, SHOWN_FILES).await?.items.into_iter().map(FileView::from).collect();
+    drop(tx);
+    let tools = app.toolsets().catalogue(org).await?.tools;
+    let own = tools.into_iter().filter(|tool| tool.toolset.0 == id.as_str()).map(ToolView::from).collect();
+    Ok(Some(ToolsetDetail::new(installed, own, files)))
+}

@@ -1,0 +1,234 @@
+//! `POST /v1/orgs/{org}/toolsets/import`
+
+use axum::Json;
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use kitbag_formats::archive::Limits;
+use kitbag_formats::bundle::Finding;
+use kitbag_model::SourceType;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::ToolsetDetail;
+use super::get::detail;
+use crate::access::caller::MayManage;
+use crate::api::error::{ApiError, Code, ErrorBody};
+use crate::api::input::QueryOf;
+use crate::app::App;
+use crate::toolsets::{Import, Imported, Parcel, VersionChange};
+use crate::transfer::Staged;
+
+/// How to import.
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ImportQuery {
+    /// Only say what would change.
+    #[serde(default)]
+    dry_run: bool,
+    /// Let the servers that the bundle declares start, and let it say which calls need no question. Look at the dry run
+    /// first.
+    #[serde(default)]
+    trust: bool,
+    /// Install an older version over a newer one.
+    #[serde(default)]
+    force: bool,
+    /// Where the bundle was on the caller's side, to be shown and for updates: a folder or a file.
+    source_ref: Option<String>,
+    /// `zip`, or `local` if it was made from a folder.
+    source_type: Option<String>,
+}
+
+/// Ids that come, go, and are other than before.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ChangesView {
+    added: Vec<String>,
+    removed: Vec<String>,
+    changed: Vec<String>,
+}
+
+/// A server that the bundle declares.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LaunchView {
+    /// The server key.
+    id: String,
+    /// The exact command line, or the address.
+    command_line: String,
+    /// Whether it may start: somebody trusted exactly this.
+    trusted: bool,
+}
+
+/// What was imported, or would be.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ImportReport {
+    dry_run: bool,
+    /// The toolset's id.
+    id: String,
+    name: String,
+    /// `install`, `upgrade`, `reinstall` or `downgrade`.
+    change: &'static str,
+    /// The version that was installed before.
+    #[schema(required)]
+    from_version: Option<String>,
+    version: String,
+    tool_count: usize,
+    file_count: usize,
+    tools: ChangesView,
+    mcp_servers: ChangesView,
+    agent_skills: ChangesView,
+    /// What would start once it is trusted.
+    launches: Vec<LaunchView>,
+    /// What whoever installs it should know.
+    #[schema(value_type = Vec<Object>)]
+    warnings: Vec<Finding>,
+    /// The toolset as it is now; null in a dry run.
+    #[schema(required)]
+    toolset: Option<ToolsetDetail>,
+}
+
+/// A URL to import from.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "it is read by hand, beside the other kinds of body")]
+pub(crate) struct ImportFromUrl {
+    url: String,
+}
+
+/// A form with a bundle.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "it describes the form; the part is read by hand")]
+pub(crate) struct ImportForm {
+    #[schema(value_type = String, format = Binary)]
+    file: Vec<u8>,
+}
+
+/// Import a toolset
+///
+/// A ZIP as the body, or in the field `file` of a form, or the URL of one. All of it is installed or nothing is. No code of
+/// it is run, and none of its servers starts before somebody trusts it. An installed toolset of the same id is replaced; what
+/// a person changed about it stays.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/toolsets/import", tag = "toolsets",
+    params(("org" = String, Path, description = "The organisation; `local` in the embedded mode."), ImportQuery),
+    request_body(content((Vec<u8> = "application/zip"), (ImportForm = "multipart/form-data"), (ImportFromUrl = "application/json"))),
+    responses((status = 200, body = ImportReport), (status = 201, body = ImportReport), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn import_toolset(
+    State(app): State<App>,
+    caller: MayManage,
+    QueryOf(query): QueryOf<ImportQuery>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let (arrived, source_type, source_ref) = match kind
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+        .as_str()
+    {
+        "application/zip" | "application/x-zip-compressed" | "application/octet-stream" => {
+            let settings = app.settings();
+            let body = request.into_body().into_data_stream();
+            (app.inbox().receive(body, Limits::BUNDLE.packed, settings.request_timeout).await?, SourceType::Zip, None)
+        }
+        "multipart/form-data" => {
+            let (file, name) = from_form(&app, request).await?;
+            (file, SourceType::Zip, name)
+        }
+        _ => {
+            let message =
+                "a bundle comes as application/zip, as the field file of multipart/form-data, or as {\"url\"} in JSON";
+            return Err(ApiError::new(Code::UnsupportedMediaType, message));
+        }
+    };
+    let source_type = match query.source_type.as_deref() {
+        None => source_type,
+        Some("zip") => SourceType::Zip,
+        Some("local") => SourceType::Local,
+        Some(_) => return Err(ApiError::invalid("sourceType", "must be zip or local")),
+    };
+    let source_ref = source_ref_of(query.source_ref.or(source_ref))?;
+    let how = Import { source_type, source_ref, dry_run: query.dry_run, trust: query.trust, force: query.force };
+    install(&app, &caller, arrived, how).await
+}
+
+async fn install(app: &App, caller: &MayManage, arrived: Staged, how: Import) -> Result<Response, ApiError> {
+    let (dry_run, trust) = (how.dry_run, how.trust);
+    let opened = tokio::task::spawn_blocking(move || Parcel::open(&arrived)).await;
+    let parcel = opened.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    let done = app.toolsets().import(&caller.org, parcel, how).await?;
+    let toolset = if dry_run { None } else { detail(app, &caller.org, &done.id).await? };
+    let status = match done.plan.change {
+        VersionChange::Install if !dry_run => StatusCode::CREATED,
+        _ => StatusCode::OK,
+    };
+    Ok((status, Json(report(done, dry_run, trust && !dry_run, toolset))).into_response())
+}
+
+fn report(done: Imported, dry_run: bool, trusted: bool, toolset: Option<ToolsetDetail>) -> ImportReport {
+    let changes = |changes: crate::toolsets::Changes| ChangesView {
+        added: changes.added,
+        removed: changes.removed,
+        changed: changes.changed,
+    };
+    let definition = done.parcel.bundle.definition;
+    ImportReport {
+        dry_run,
+        id: done.id.to_string(),
+        name: definition.name.to_string(),
+        change: done.plan.change.as_str(),
+        from_version: done.plan.installed.map(|version| version.to_string()),
+        version: definition.version.to_string(),
+        tool_count: definition.tools.len(),
+        file_count: done.parcel.files.len(),
+        tools: changes(done.plan.tools),
+        mcp_servers: changes(done.plan.servers),
+        agent_skills: changes(done.plan.skills),
+        launches: done
+            .plan
+            .launches
+            .into_iter()
+            .map(|launch| LaunchView {
+                id: launch.key.to_string(),
+                command_line: launch.command_line,
+                trusted: launch.trusted || trusted,
+            })
+            .collect(),
+        warnings: done.parcel.bundle.warnings,
+        toolset,
+    }
+}
+
+/// One line that people can read.
+fn source_ref_of(text: Option<String>) -> Result<Option<String>, ApiError> {
+    match &text {
+        Some(text) if text.chars().count() > 2000 || text.chars().any(char::is_control) => {
+            Err(ApiError::invalid("sourceRef", "must have at most 2000 characters and no control characters"))
+        }
+        _ => Ok(text),
+    }
+}
+
+async fn from_form(app: &App, mut request: Request) -> Result<(Staged, Option<String>), ApiError> {
+    let unreadable = |text: String| ApiError::new(Code::BadRequest, format!("the form cannot be read: {text}"));
+    DefaultBodyLimit::disable().apply(&mut request);
+    let mut form = Multipart::from_request(request, app).await.map_err(|error| unreadable(error.body_text()))?;
+    let patience = app.settings().request_timeout;
+    let mut found = None;
+    loop {
+        let field = tokio::time::timeout(patience, form.next_field()).await;
+        let field = field.map_err(|_| ApiError::new(Code::Timeout, "the form did not get on"))?;
+        let Some(field) = field.map_err(|error| unreadable(error.body_text()))? else { break };
+        if field.name() != Some("file") || found.is_some() {
+            return Err(ApiError::new(Code::BadRequest, "the form must have one field, file, with the bundle"));
+        }
+        let name = field.file_name().map(ToOwned::to_owned);
+        found = Some((app.inbox().receive(field, Limits::BUNDLE.packed, patience).await?, name));
+    }
+    found.ok_or_else(|| ApiError::new(Code::BadRequest, "the form has no field file with the bundle"))
+}

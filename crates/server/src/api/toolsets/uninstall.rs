@@ -1,0 +1,25 @@
+//! `DELETE /v1/orgs/{org}/toolsets/{id}`
+
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::ToolsetPath;
+use crate::access::caller::MayManage;
+use crate::api::error::{ApiError, ErrorBody};
+use crate::api::input::PathOf;
+use crate::app::App;
+
+/// Uninstall a toolset. What chats did with its tools stays in their history
+#[utoipa::path(
+    delete, path = "/v1/orgs/{org}/toolsets/{id}", tag = "toolsets",
+    params(ToolsetPath),
+    responses((status = 204), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn uninstall_toolset(
+    State(app): State<App>,
+    caller: MayManage,
+    PathOf(path): PathOf<ToolsetPath>,
+) -> Result<StatusCode, ApiError> {
+    app.toolsets().uninstall(&caller.org, &path.id()?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

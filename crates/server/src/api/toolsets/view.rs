@@ -1,0 +1,153 @@
+//! Toolsets as the API shows them.
+
+use kitbag_model::{Installed, InstalledSkill, SourceType, Toolset};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::api::mcp_servers::ServerView;
+use crate::api::tools::ToolView;
+
+/// A toolset.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Toolset)]
+pub(crate) struct ToolsetView {
+    id: String,
+    name: String,
+    version: String,
+    #[schema(required)]
+    description: Option<String>,
+    /// Whether any of its tools is there at all.
+    enabled: bool,
+    /// Whether it was made for one MCP server that a person added.
+    user_mcp: bool,
+    #[schema(format = DateTime)]
+    installed_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+    /// `zip`, `local` or `url`.
+    source_type: String,
+    /// Where it came from.
+    #[schema(required)]
+    source_ref: Option<String>,
+    /// Always `1`.
+    manifest_version: &'static str,
+    /// `private`, `org` or `public`.
+    visibility: String,
+    #[schema(required)]
+    public_slug: Option<String>,
+    /// The published toolset that it is a copy of.
+    #[schema(required, value_type = Option<Object>)]
+    adopted_from: Option<serde_json::Value>,
+}
+
+impl From<Toolset> for ToolsetView {
+    fn from(toolset: Toolset) -> Self {
+        Self {
+            id: toolset.id.to_string(),
+            name: toolset.name.to_string(),
+            version: toolset.version.to_string(),
+            description: toolset.description.map(|text| text.to_string()),
+            enabled: toolset.enabled,
+            user_mcp: toolset.user_mcp,
+            installed_at: toolset.installed_at.to_string(),
+            updated_at: toolset.updated_at.to_string(),
+            source_type: toolset.source_type.to_string(),
+            // A URL may have a query, and the query a token.
+            source_ref: toolset.source_ref.map(|text| match toolset.source_type {
+                SourceType::Url => text.split(['?', '#']).next().unwrap_or_default().to_owned(),
+                _ => text,
+            }),
+            manifest_version: "1",
+            visibility: toolset.visibility.to_string(),
+            public_slug: None,
+            adopted_from: None,
+        }
+    }
+}
+
+/// A skill of a toolset.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AgentSkill)]
+pub(crate) struct SkillView {
+    id: String,
+    name: String,
+    #[schema(required)]
+    description: Option<String>,
+    /// Its folder in the toolset.
+    path: String,
+    enabled: bool,
+}
+
+impl From<&InstalledSkill> for SkillView {
+    fn from(skill: &InstalledSkill) -> Self {
+        Self {
+            id: skill.skill.reference.id.to_string(),
+            name: skill.skill.name.clone(),
+            description: skill.skill.description.clone(),
+            path: skill.skill.reference.path.to_string(),
+            enabled: skill.is_enabled(),
+        }
+    }
+}
+
+/// A file of a toolset.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ToolsetFile)]
+pub(crate) struct FileView {
+    path: String,
+    /// `python`, `artifact`, `asset` or `config`.
+    kind: String,
+    sha256: String,
+    size: u64,
+    executable: bool,
+}
+
+impl From<kitbag_model::ToolsetFile> for FileView {
+    fn from(file: kitbag_model::ToolsetFile) -> Self {
+        Self {
+            path: file.path.to_string(),
+            kind: file.kind.to_string(),
+            sha256: file.sha256.to_string(),
+            size: file.size,
+            executable: file.executable,
+        }
+    }
+}
+
+/// A toolset with everything in it.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolsetDetail {
+    #[serde(flatten)]
+    toolset: ToolsetView,
+    tools: Vec<ToolView>,
+    mcp_servers: Vec<ServerView>,
+    agent_skills: Vec<SkillView>,
+    /// The first 1,000; `…/files` lists all.
+    files: Vec<FileView>,
+    /// Whether a person trusts it: then what it says about questions before calls counts.
+    trusted: bool,
+    /// What its tools may do: reach the network, leave processes behind.
+    #[schema(value_type = Object)]
+    permissions: serde_json::Value,
+    /// What its Python tools need.
+    #[schema(value_type = Object)]
+    python: serde_json::Value,
+}
+
+impl ToolsetDetail {
+    pub(crate) fn new(installed: Installed, tools: Vec<ToolView>, files: Vec<FileView>) -> Self {
+        Self {
+            tools,
+            mcp_servers: installed.servers.iter().map(|server| ServerView::new(&installed, server)).collect(),
+            agent_skills: installed.skills.iter().map(SkillView::from).collect(),
+            files,
+            trusted: installed.is_trusted(),
+            permissions: serde_json::json!(installed.permissions),
+            python: serde_json::json!(installed.python),
+            toolset: installed.toolset.into(),
+        }
+    }
+}
