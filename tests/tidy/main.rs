@@ -77,7 +77,7 @@ fn crates_depend_in_one_direction() {
         ("kitbag-model", &["cas", "formats", "kitbag", "server", "store", "testkit"][..]),
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["server"]),
-        ("kitbag-guard", &["kitbag"]),
+        ("kitbag-guard", &["kitbag", "server"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),
         ("kitbag-testkit", &[]),

@@ -120,6 +120,14 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_MAX_WORKSPACE_FILES", value_name = "COUNT")]
     pub(crate) max_workspace_files: Option<u64>,
 
+    /// Private addresses that the server may dial: names, addresses, ranges such as 10.0.0.0/8
+    #[arg(long, env = "KITBAG_EGRESS_ALLOW", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) egress_allow: Option<Vec<String>>,
+
+    /// A file with certificates (PEM) that are trusted besides the system's when the server dials
+    #[arg(long, env = "KITBAG_EGRESS_CA_FILE", value_name = "FILE")]
+    pub(crate) egress_ca_file: Option<PathBuf>,
+
     /// How long a request may take [default: 30]
     #[arg(long, env = "KITBAG_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS")]
     pub(crate) request_timeout_seconds: Option<u64>,

@@ -2,10 +2,11 @@
 //! a mistyped one would otherwise silently do nothing.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches};
+use kitbag_guard::dial::{Allowed, EgressPolicy};
 use kitbag_model::Secret;
 use kitbag_server::{Settings, WorkspaceLimits};
 use kitbag_store::Location;
@@ -29,6 +30,8 @@ struct File {
     max_upload_bytes: Option<u64>,
     max_workspace_bytes: Option<u64>,
     max_workspace_files: Option<u64>,
+    egress_allow: Option<Vec<String>>,
+    egress_ca_file: Option<PathBuf>,
     request_timeout_seconds: Option<u64>,
     drain_seconds: Option<u64>,
     log: Option<String>,
@@ -59,6 +62,11 @@ impl Config {
             workspace_limits: WorkspaceLimits {
                 entries: flags.max_workspace_files.or(file.max_workspace_files).unwrap_or(200_000),
                 bytes: flags.max_workspace_bytes.or(file.max_workspace_bytes).unwrap_or(20 << 30),
+            },
+            egress: EgressPolicy {
+                allow: allowed(flags.egress_allow.or(file.egress_allow).unwrap_or_default())?,
+                ca_file: flags.egress_ca_file.or(file.egress_ca_file),
+                ..EgressPolicy::default()
             },
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             data: folder.path().to_owned(),
@@ -100,6 +108,12 @@ fn location(folder: &DataFolder, url: Option<String>) -> Location {
 
 fn seconds(given: Option<u64>, default: u64) -> Duration {
     Duration::from_secs(given.unwrap_or(default))
+}
+
+/// Addresses that may be dialled though they are not public.
+fn allowed(entries: Vec<String>) -> Result<Vec<Allowed>, Failure> {
+    let entries = entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty());
+    entries.map(|entry| entry.parse().map_err(|error| Failure::wrong_use(format!("egress-allow: {error}")))).collect()
 }
 
 /// Names as they stand in a `Host` header, without scheme and port.

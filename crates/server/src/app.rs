@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
+use kitbag_guard::dial::EgressPolicy;
 use kitbag_store::Store;
 use metrics_exporter_prometheus::PrometheusHandle;
 
@@ -30,6 +31,8 @@ pub struct Settings {
     pub max_upload_bytes: u64,
     /// How much a workspace may hold.
     pub workspace_limits: Limits,
+    /// Where the server may dial when somebody names an address.
+    pub egress: EgressPolicy,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// The data folder.

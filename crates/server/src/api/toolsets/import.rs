@@ -1,19 +1,19 @@
 //! `POST /v1/orgs/{org}/toolsets/import`
 
 use axum::Json;
-use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use kitbag_formats::archive::Limits;
 use kitbag_formats::bundle::Finding;
 use kitbag_model::SourceType;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::ToolsetDetail;
+use super::arrive::{Arrived, ImportFrom, arrive};
 use super::get::detail;
 use crate::access::caller::MayManage;
-use crate::api::error::{ApiError, Code, ErrorBody};
+use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::QueryOf;
 use crate::app::App;
 use crate::toolsets::{Import, Imported, Parcel, VersionChange};
@@ -89,14 +89,6 @@ pub(crate) struct ImportReport {
     toolset: Option<ToolsetDetail>,
 }
 
-/// A URL to import from.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "it is read by hand, beside the other kinds of body")]
-pub(crate) struct ImportFromUrl {
-    url: String,
-}
-
 /// A form with a bundle.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "it describes the form; the part is read by hand")]
@@ -113,7 +105,7 @@ pub(crate) struct ImportForm {
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/toolsets/import", tag = "toolsets",
     params(("org" = String, Path, description = "The organisation; `local` in the embedded mode."), ImportQuery),
-    request_body(content((Vec<u8> = "application/zip"), (ImportForm = "multipart/form-data"), (ImportFromUrl = "application/json"))),
+    request_body(content((Vec<u8> = "application/zip"), (ImportForm = "multipart/form-data"), (ImportFrom = "application/json"))),
     responses((status = 200, body = ImportReport), (status = 201, body = ImportReport), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
 )]
 pub(crate) async fn import_toolset(
@@ -122,30 +114,7 @@ pub(crate) async fn import_toolset(
     QueryOf(query): QueryOf<ImportQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let (arrived, source_type, source_ref) = match kind
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase()
-        .as_str()
-    {
-        "application/zip" | "application/x-zip-compressed" | "application/octet-stream" => {
-            let settings = app.settings();
-            let body = request.into_body().into_data_stream();
-            (app.inbox().receive(body, Limits::BUNDLE.packed, settings.request_timeout).await?, SourceType::Zip, None)
-        }
-        "multipart/form-data" => {
-            let (file, name) = from_form(&app, request).await?;
-            (file, SourceType::Zip, name)
-        }
-        _ => {
-            let message =
-                "a bundle comes as application/zip, as the field file of multipart/form-data, or as {\"url\"} in JSON";
-            return Err(ApiError::new(Code::UnsupportedMediaType, message));
-        }
-    };
+    let Arrived { file, source_type, source_ref } = arrive(&app, &caller.org, request).await?;
     let source_type = match query.source_type.as_deref() {
         None => source_type,
         Some("zip") => SourceType::Zip,
@@ -154,7 +123,7 @@ pub(crate) async fn import_toolset(
     };
     let source_ref = source_ref_of(query.source_ref.or(source_ref))?;
     let how = Import { source_type, source_ref, dry_run: query.dry_run, trust: query.trust, force: query.force };
-    install(&app, &caller, arrived, how).await
+    install(&app, &caller, file, how).await
 }
 
 async fn install(app: &App, caller: &MayManage, arrived: Staged, how: Import) -> Result<Response, ApiError> {
@@ -212,23 +181,4 @@ fn source_ref_of(text: Option<String>) -> Result<Option<String>, ApiError> {
         }
         _ => Ok(text),
     }
-}
-
-async fn from_form(app: &App, mut request: Request) -> Result<(Staged, Option<String>), ApiError> {
-    let unreadable = |text: String| ApiError::new(Code::BadRequest, format!("the form cannot be read: {text}"));
-    DefaultBodyLimit::disable().apply(&mut request);
-    let mut form = Multipart::from_request(request, app).await.map_err(|error| unreadable(error.body_text()))?;
-    let patience = app.settings().request_timeout;
-    let mut found = None;
-    loop {
-        let field = tokio::time::timeout(patience, form.next_field()).await;
-        let field = field.map_err(|_| ApiError::new(Code::Timeout, "the form did not get on"))?;
-        let Some(field) = field.map_err(|error| unreadable(error.body_text()))? else { break };
-        if field.name() != Some("file") || found.is_some() {
-            return Err(ApiError::new(Code::BadRequest, "the form must have one field, file, with the bundle"));
-        }
-        let name = field.file_name().map(ToOwned::to_owned);
-        found = Some((app.inbox().receive(field, Limits::BUNDLE.packed, patience).await?, name));
-    }
-    found.ok_or_else(|| ApiError::new(Code::BadRequest, "the form has no field file with the bundle"))
 }

@@ -1,5 +1,6 @@
 //! Toolsets: what is installed, and how it comes and goes.
 
+mod arrive;
 pub(crate) mod enable;
 pub(crate) mod export;
 pub(crate) mod files;
