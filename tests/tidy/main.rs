@@ -76,7 +76,7 @@ fn crates_depend_in_one_direction() {
     for (crate_, users) in [
         ("kitbag-model", &["cas", "formats", "kitbag", "server", "store", "testkit"][..]),
         ("kitbag-cas", &["server"]),
-        ("kitbag-formats", &["server"]),
+        ("kitbag-formats", &["kitbag", "server"]),
         ("kitbag-guard", &["kitbag", "server"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),

@@ -54,6 +54,15 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: WorkspaceCommand,
     },
+    /// Make, check, install, change and take along toolsets
+    #[command(subcommand)]
+    Toolset(ToolsetCommand),
+    /// The tools of all toolsets, and what holds for each
+    #[command(subcommand)]
+    Tool(ToolCommand),
+    /// The MCP servers that toolsets declare
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Set up the database, tokens
     #[command(subcommand)]
     Admin(AdminCommand),
@@ -64,12 +73,6 @@ pub(crate) enum Command {
         /// Which shell
         shell: Shell,
     },
-    #[command(hide = true)]
-    Toolset(NotYet),
-    #[command(hide = true)]
-    Tool(NotYet),
-    #[command(hide = true)]
-    Mcp(NotYet),
     #[command(hide = true)]
     Run(NotYet),
     #[command(hide = true)]
@@ -292,6 +295,153 @@ pub(crate) enum WorkspaceCommand {
     Checkout {
         /// The manifest
         manifest: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ToolsetCommand {
+    /// Make the folder of a new toolset, with two tools to start from
+    New {
+        /// What to call it; the id is made from it
+        name: String,
+        /// The folder to make [default: the id]
+        #[arg(long, value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
+    /// Say everything that is wrong with a toolset, and what installing it would change
+    Validate {
+        /// A folder, a ZIP or a URL
+        source: String,
+    },
+    /// Print the JSON Schema of toolset.yaml
+    Schema,
+    /// Install a toolset, in place of an older version of it. None of its code runs and none of its servers starts
+    Import {
+        /// A folder, a ZIP or a URL
+        source: String,
+        #[command(flatten)]
+        how: ImportFlags,
+    },
+    /// Look where a toolset came from, show what is different there, and install it
+    Update {
+        /// The toolset
+        id: String,
+        #[command(flatten)]
+        how: ImportFlags,
+    },
+    /// Write a toolset into a ZIP, with what was changed about it and without secrets
+    Export {
+        /// The toolset
+        id: String,
+        /// The ZIP to write [default: <id>-v<version>.zip]
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Also if an argument or an address in it looks like a secret
+        #[arg(long)]
+        force: bool,
+    },
+    /// List the installed toolsets
+    List,
+    /// Show a toolset with its tools, servers and skills
+    Show {
+        /// The toolset
+        id: String,
+    },
+    /// Turn a toolset on
+    Enable {
+        /// The toolset
+        id: String,
+    },
+    /// Turn a toolset off, with all its tools
+    Disable {
+        /// The toolset
+        id: String,
+    },
+    /// Remove a toolset
+    Uninstall {
+        /// The toolset
+        id: String,
+    },
+    /// List what is overridden in a toolset
+    Overrides {
+        /// The toolset; builtin for the built-in tools
+        id: String,
+    },
+    /// Override what a tool is, or take that back
+    Override {
+        /// The toolset; builtin for the built-in tools
+        id: String,
+        /// A tool's id, SERVER:TOOL, or a pattern such as SERVER:*
+        key: String,
+        /// Take back what was overridden
+        #[arg(long)]
+        clear: bool,
+        #[command(flatten)]
+        flags: OverrideFlags,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct ImportFlags {
+    /// Let the servers that it declares start, with your own rights
+    #[arg(long)]
+    pub(crate) trust: bool,
+    /// Install an older version over a newer one
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Only say what would change
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct OverrideFlags {
+    /// How results are shown: code, document, html, frame, …
+    #[arg(long)]
+    pub(crate) renderer: Option<String>,
+    /// What the renderer shows, as JSON
+    #[arg(long, value_name = "JSON")]
+    pub(crate) renderer_config: Option<String>,
+    /// A title
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// What a model reads about it
+    #[arg(long)]
+    pub(crate) description: Option<String>,
+    /// Whether you are asked before each call
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) confirm: Option<bool>,
+    /// Whether it is there at all
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) enabled: Option<bool>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ToolCommand {
+    /// List the tools, by toolset
+    List {
+        /// Only those whose id, name, toolset or description have all of these words
+        #[arg(long, value_name = "WORDS")]
+        search: Option<String>,
+        /// Only those that can be called now
+        #[arg(long)]
+        available: bool,
+    },
+    /// Show a tool, with where each of its values comes from
+    Show {
+        /// The tool's id
+        tool: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum McpCommand {
+    /// List the servers, with what each starts
+    List,
+    /// Let a server start as it is now
+    Trust {
+        /// The server key
+        server: String,
     },
 }
 

@@ -88,6 +88,10 @@ impl Client {
         self.ask(Method::POST, path, Sent::Json(body)).await
     }
 
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(Method::PUT, path, Sent::Json(body)).await
+    }
+
     pub(crate) async fn post_nothing(&self, path: &str) -> Result<Value, Failure> {
         self.ask(Method::POST, path, Sent::Nothing).await
     }
@@ -157,7 +161,8 @@ impl Client {
         let answer: Value = serde_json::from_slice(&answer.all().await?).unwrap_or_default();
         let message =
             answer["message"].as_str().map_or_else(|| format!("the server answered {status}"), ToOwned::to_owned);
-        Err(Failure::refused(status.as_u16(), answer["code"].as_str().unwrap_or("FAILED").to_owned(), message))
+        let code = answer["code"].as_str().unwrap_or("FAILED").to_owned();
+        Err(Failure::refused(status.as_u16(), code, message, answer["details"].clone()))
     }
 }
 

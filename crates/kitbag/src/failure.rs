@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use kitbag_store::OpenError;
+use serde_json::Value;
 
 /// A command that failed.
 #[derive(Debug)]
@@ -12,24 +13,27 @@ pub(crate) struct Failure {
     pub(crate) code: String,
     /// What went wrong and what to do.
     pub(crate) message: String,
+    /// More, for programs.
+    pub(crate) details: Option<Box<Value>>,
     exit: u8,
 }
 
 impl Failure {
     /// Wrong use or invalid input.
     pub(crate) fn wrong_use(message: impl Into<String>) -> Self {
-        Self { code: "BAD_REQUEST".to_owned(), message: message.into(), exit: 2 }
+        Self { code: "BAD_REQUEST".to_owned(), message: message.into(), details: None, exit: 2 }
     }
 
     /// Something failed, or is not there.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { code: "FAILED".to_owned(), message: message.into(), exit: 1 }
+        Self { code: "FAILED".to_owned(), message: message.into(), details: None, exit: 1 }
     }
 
     /// The server said no.
-    pub(crate) fn refused(status: u16, code: String, message: String) -> Self {
+    pub(crate) fn refused(status: u16, code: String, message: String, details: Value) -> Self {
+        let details = (!details.is_null()).then(|| Box::new(details));
         let exit = if matches!(status, 400 | 413 | 415 | 422) { 2 } else { 1 };
-        Self { code, message, exit }
+        Self { code, message, details, exit }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {

@@ -39,10 +39,13 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Serve(flags) => commands::serve::run(&place, flags).await,
             Command::Chat(command) => commands::chat::run(&place, command, output).await,
             Command::Workspace { chat, command } => commands::workspace::run(&place, chat, command, output).await,
+            Command::Toolset(command) => commands::toolset::run(&place, command, output).await,
+            Command::Tool(command) => commands::tool::run(&place, command, output).await,
+            Command::Mcp(command) => commands::mcp::run(&place, command, output).await,
             Command::Admin(command) => commands::admin::run(&place, command, output).await,
             Command::Doctor => commands::doctor::run(&place, output).await,
             Command::Completions { shell } => commands::completions::run(shell),
-            Command::Toolset(_) | Command::Tool(_) | Command::Mcp(_) | Command::Run(_) | Command::Executor(_) => {
+            Command::Run(_) | Command::Executor(_) => {
                 Err(Failure::wrong_use("this command is not part of this version of Kitbag yet"))
             }
         }

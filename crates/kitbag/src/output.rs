@@ -17,6 +17,11 @@ impl Output {
         Self { json }
     }
 
+    /// Whether a program reads it.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// Prints a result: `value` for programs, what `text` makes of it for people.
     pub(crate) fn result(&self, value: &Value, text: impl FnOnce(&Value) -> String) -> Result<ExitCode, Failure> {
         let line = if self.json { value.to_string() } else { text(value) };
@@ -27,7 +32,9 @@ impl Output {
     /// Prints a failure, and gives the exit code for it.
     pub(crate) fn failure(&self, failure: &Failure) -> ExitCode {
         if self.json {
-            let _ = print(&json!({ "code": failure.code, "message": failure.message }).to_string());
+            let _ = print(
+                &json!({ "code": failure.code, "message": failure.message, "details": failure.details }).to_string(),
+            );
         }
         let _ = writeln!(io::stderr(), "error: {}", failure.message);
         failure.exit_code()
@@ -44,6 +51,11 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done,
     }
+}
+
+/// Without what could move the cursor or colour the terminal; tabs stay.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 /// A field of a JSON object as text; empty for null.

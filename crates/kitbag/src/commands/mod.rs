@@ -4,5 +4,8 @@ pub(crate) mod admin;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod doctor;
+pub(crate) mod mcp;
 pub(crate) mod serve;
+pub(crate) mod tool;
+pub(crate) mod toolset;
 pub(crate) mod workspace;

@@ -11,7 +11,7 @@ use crate::cli::{Place, WorkspaceCommand};
 use crate::client::{Client, segment};
 use crate::failure::Failure;
 use crate::file_body::FileBody;
-use crate::output::{Output, table, text};
+use crate::output::{Output, plain, table, text};
 
 /// What a file is sent as: its name says what it is.
 const BYTES: &str = "application/octet-stream";
@@ -196,9 +196,4 @@ fn changes(diff: &Value) -> String {
         (None, None) => format!("{} {}", text(change, "change"), plain(text(change, "path"))),
     };
     items.iter().map(one).collect::<Vec<_>>().join("\n")
-}
-
-/// Without what could move the cursor or colour the terminal; tabs stay.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

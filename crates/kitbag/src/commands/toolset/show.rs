@@ -1,0 +1,124 @@
+//! Toolsets as people read them on a terminal.
+
+use serde_json::Value;
+
+use crate::output::{plain, table, text};
+
+pub(super) fn toolset_table(toolsets: &[Value]) -> String {
+    if toolsets.is_empty() {
+        return "No toolset is installed. Make one with: kitbag toolset new NAME".to_owned();
+    }
+    let row = |toolset: &Value| {
+        let state = if toolset["enabled"] == true { "on" } else { "off" };
+        [text(toolset, "id"), text(toolset, "version"), state, text(toolset, "name")].map(plain)
+    };
+    table(["TOOLSET", "VERSION", "", "NAME"], &toolsets.iter().map(row).collect::<Vec<_>>())
+}
+
+pub(super) fn toolset(toolset: &Value) -> String {
+    let items = |field: &str| toolset[field].as_array().map(Vec::as_slice).unwrap_or_default();
+    let state = if toolset["enabled"] == true { "" } else { "  (off)" };
+    let mut lines =
+        vec![format!("{} {}  {}{state}", text(toolset, "id"), text(toolset, "version"), plain(text(toolset, "name")))];
+    if let Some(description) = toolset["description"].as_str() {
+        lines.push(plain(description));
+    }
+    if let Some(source) = toolset["sourceRef"].as_str() {
+        lines.push(format!("from {}", plain(source)));
+    }
+    let tools: Vec<_> = items("tools").iter().map(tool_row).collect();
+    if !tools.is_empty() {
+        lines.push(format!("\n{}", table(["TOOL", "", "RENDERER", "NAME"], &tools)));
+    }
+    let servers: Vec<_> = items("mcpServers").iter().map(server_row).collect();
+    if !servers.is_empty() {
+        lines.push(format!("\n{}", table(["SERVER", "", "STARTS"], &servers)));
+    }
+    let skill = |skill: &Value| {
+        let state = if skill["enabled"] == true { "" } else { "off" };
+        [text(skill, "id"), state, text(skill, "description")].map(plain)
+    };
+    let skills: Vec<_> = items("agentSkills").iter().map(skill).collect();
+    if !skills.is_empty() {
+        lines.push(format!("\n{}", table(["SKILL", "", "FOR"], &skills)));
+    }
+    let bytes: u64 = items("files").iter().filter_map(|file| file["size"].as_u64()).sum();
+    lines.push(format!("\n{} files, {bytes} bytes", items("files").len()));
+    lines.join("\n")
+}
+
+/// A tool's id, what is special about it, its renderer and its title.
+pub(crate) fn tool_row(tool: &Value) -> [String; 4] {
+    let mut marks = Vec::new();
+    if tool["enabled"] != true {
+        marks.push("off");
+    }
+    if tool["requiresConfirmation"] == true {
+        marks.push("asks");
+    }
+    [plain(text(tool, "id")), marks.join(","), text(tool, "renderer").to_owned(), plain(text(tool, "name"))]
+}
+
+/// A server's key, whether it may start, and what it starts.
+pub(crate) fn server_row(server: &Value) -> [String; 3] {
+    let state = match (server["enabled"] == true, server["trusted"] == true) {
+        (false, _) => "off",
+        (true, false) => "not trusted",
+        (true, true) => "trusted",
+    };
+    [text(server, "id").to_owned(), state.to_owned(), plain(text(server, "commandLine"))]
+}
+
+pub(super) fn overrides(list: &Value) -> String {
+    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if items.is_empty() {
+        return "Nothing is overridden.".to_owned();
+    }
+    let fields =
+        ["renderer", "rendererConfig", "nameOverride", "descriptionOverride", "requiresConfirmation", "enabled"];
+    let row = |over: &Value| {
+        let said =
+            fields.iter().filter(|field| !over[**field].is_null()).map(|field| format!("{field}={}", over[*field]));
+        [plain(text(over, "key")), text(over, "origin").to_owned(), plain(&said.collect::<Vec<_>>().join(" "))]
+    };
+    table(["KEY", "BY", "SAYS"], &items.iter().map(row).collect::<Vec<_>>())
+}
+
+/// What an import did, or would do.
+pub(super) fn report(report: &Value) -> String {
+    let (id, version) = (text(report, "id"), text(report, "version"));
+    let dry = report["dryRun"] == true;
+    let verb = |would: &str, did: &str| if dry { format!("would {would}") } else { did.to_owned() };
+    let from = text(report, "fromVersion");
+    let mut lines = vec![match text(report, "change") {
+        "install" => format!("{} {id} {version}", verb("install", "installed")),
+        "reinstall" => format!("{} {id} {version} again", verb("install", "installed")),
+        change => format!("{} {id} from {from} to {version} ({change})", verb("change", "changed")),
+    }];
+    lines.push(format!("  {} tools, {} files", report["toolCount"], report["fileCount"]));
+    for (field, what) in [("tools", "tool"), ("mcpServers", "server"), ("agentSkills", "skill")] {
+        for (change, sign) in [("added", '+'), ("removed", '-'), ("changed", '~')] {
+            let ids = report[field][change].as_array().into_iter().flatten().filter_map(Value::as_str);
+            lines.extend(ids.map(|id| format!("  {sign} {what} {}", plain(id))));
+        }
+    }
+    for warning in report["warnings"].as_array().into_iter().flatten() {
+        let place = [warning["file"].as_str(), warning["line"].as_u64().map(|line| line.to_string()).as_deref()]
+            .into_iter()
+            .flatten()
+            .map(plain)
+            .collect::<Vec<_>>()
+            .join(":");
+        let place = if place.is_empty() { place } else { format!("{place}: ") };
+        lines.push(format!("  warning: {place}{}", plain(text(warning, "message"))));
+    }
+    let launches = report["launches"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for launch in launches {
+        let state = if launch["trusted"] == true { "may start" } else { "starts only once it is trusted" };
+        lines.push(format!("  server {} ({state}):\n    {}", text(launch, "id"), plain(text(launch, "commandLine"))));
+    }
+    if !dry && launches.iter().any(|launch| launch["trusted"] != true) {
+        lines.push("Let a server start with: kitbag mcp trust SERVER".to_owned());
+    }
+    lines.join("\n")
+}
