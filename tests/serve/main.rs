@@ -11,6 +11,7 @@ mod crash_workspace;
 #[cfg(debug_assertions)]
 mod fault_points;
 mod faults;
+mod growth;
 mod lifecycle;
 mod refusals;
 

@@ -2,6 +2,7 @@
 //! itself, inside this process. Either way it is one API, so a command can do what a program can, and no more.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use tower::ServiceExt;
 
 use crate::cli::Place;
 use crate::config::Config;
-use crate::data::{Attempt, DataFolder, Hold, RunningServer};
+use crate::data::{Attempt, DataFolder, Hold, RunningServer, own_file_mode};
 use crate::failure::{Doing, Failure, not_opened};
 use crate::file_body::FileBody;
 
@@ -80,6 +81,8 @@ impl Client {
         let mut file = tempfile::NamedTempFile::new_in(folder).doing(cannot())?;
         self.download(path, &mut file).await?;
         let size = file.as_file().metadata().doing(cannot())?.len();
+        let mode = std::fs::Permissions::from_mode(own_file_mode());
+        file.as_file().set_permissions(mode).doing(cannot())?;
         file.persist(target).doing(cannot())?;
         Ok(size)
     }

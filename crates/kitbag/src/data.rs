@@ -4,9 +4,11 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use kitbag_model::Secret;
 use kitbag_server::embedded::write_private;
+use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Place;
@@ -35,9 +37,24 @@ pub(crate) enum Attempt {
     Taken,
 }
 
+/// What the person's own files are made without, as it was before the first data folder was opened.
+static OWN_MASK: OnceLock<Mode> = OnceLock::new();
+
+/// From now on what this process makes is nobody else's to read: databases, tokens, workspaces.
+fn keep_private() {
+    let before = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    OWN_MASK.get_or_init(|| before);
+}
+
+/// The mode of a file that is made for the person, outside the data folder.
+pub(crate) fn own_file_mode() -> u32 {
+    0o666 & !OWN_MASK.get().copied().unwrap_or(Mode::RWXG | Mode::RWXO).bits()
+}
+
 impl DataFolder {
     /// Finds the folder, and makes it if it is not there, for its owner only.
     pub(crate) fn open(place: &Place) -> Result<Self, Failure> {
+        keep_private();
         let path = match &place.data {
             Some(path) => path.clone(),
             None => default_path()?,

@@ -21,8 +21,6 @@ use failure::Failure;
 use output::Output;
 
 fn main() -> ExitCode {
-    // What we keep is nobody else's to read: databases, tokens, workspaces.
-    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let cli = Cli::parse();
     let output = Output::new(cli.json);
     match run(cli, &output) {
