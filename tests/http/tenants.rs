@@ -24,7 +24,8 @@ on_both! {
             for method in item.as_object().unwrap().keys() {
                 let method: Method = method.to_uppercase().parse().unwrap();
                 let ask = |org: &str| {
-                    let path = path.replace("{org}", org).replace("{chat}", &chat).replace("{token}", &chat).replace("{path}", "f");
+                    let path = path.replace("{org}", org).replace("{chat}", &chat).replace("{token}", &chat).replace("{path}", "f")
+                        .replace("{id}", "app").replace("{key}", "k").replace("{toolId}", "t").replace("{serverKey}", "a~b");
                     assert!(!path.contains('{'), "teach this test the parameters of {path}");
                     Answer::of(server.anonymous(method.clone(), &path).bearer_auth(&token).json(&json!({})))
                 };
