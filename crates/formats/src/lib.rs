@@ -5,6 +5,8 @@
 
 pub mod archive;
 pub mod bundle;
+mod foreign;
+pub mod import;
 pub mod manifest;
 pub mod skill;
 mod yaml;

@@ -7,8 +7,39 @@ use crate::archive::Archive;
 
 /// The files, as seen from the folder that the manifest is in.
 pub(super) fn files(archive: &Archive<'_>) -> Result<(Vec<BundleFile>, Vec<Finding>), Finding> {
+    let (mut files, warnings) = kept(archive);
+    let top = top(&files)?;
+    if !top.is_empty() {
+        lift(&mut files, &top);
+    }
+    for file in &mut files {
+        if file.path.as_str() == "toolset.yml" {
+            file.path = MANIFEST.parse().expect("a plain name");
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok((files, warnings))
+}
+
+/// Takes away the folder that all files are in.
+pub(crate) fn lift(files: &mut [BundleFile], folder: &str) {
+    for file in files {
+        let below = file.path.as_str().strip_prefix(folder).and_then(|path| path.strip_prefix('/'));
+        file.path = below.and_then(|path| path.parse().ok()).expect("every file is below the one folder");
+    }
+}
+
+/// The one folder that all files are in.
+pub(crate) fn only_folder(files: &[BundleFile]) -> Option<String> {
+    let first = files.first().and_then(|file| file.path.parts().next().filter(|_| file.path.parent().is_some()))?;
+    let all = files.iter().all(|file| file.path.parts().next() == Some(first) && file.path.parent().is_some());
+    all.then(|| first.to_owned())
+}
+
+/// The files that belong to what is in the archive.
+pub(crate) fn kept(archive: &Archive<'_>) -> (Vec<BundleFile>, Vec<Finding>) {
     let mut warnings = Vec::new();
-    let (mut files, litter): (Vec<BundleFile>, Vec<BundleFile>) = archive
+    let (files, litter): (Vec<BundleFile>, Vec<BundleFile>) = archive
         .entries()
         .iter()
         .enumerate()
@@ -23,20 +54,7 @@ pub(super) fn files(archive: &Archive<'_>) -> Result<(Vec<BundleFile>, Vec<Findi
             format!("{} files that a computer left behind, such as {}, are left out", litter.len(), first.path);
         warnings.push(Finding::new(Code::InvalidBundle, None, message));
     }
-    let top = top(&files)?;
-    if !top.is_empty() {
-        for file in &mut files {
-            let below = file.path.as_str().strip_prefix(top.as_str()).and_then(|path| path.strip_prefix('/'));
-            file.path = below.and_then(|path| path.parse().ok()).expect("every file is below the one folder");
-        }
-    }
-    for file in &mut files {
-        if file.path.as_str() == "toolset.yml" {
-            file.path = MANIFEST.parse().expect("a plain name");
-        }
-    }
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok((files, warnings))
+    (files, warnings)
 }
 
 /// What the Finder and the Explorer put into folders and archives.
@@ -57,9 +75,8 @@ fn top(files: &[BundleFile]) -> Result<String, Finding> {
         let inside = |path: &&&str| path.rsplit_once('/').map_or("", |(above, _)| above) == folder;
         found.iter().filter(inside).copied().collect()
     };
-    let first = files.first().and_then(|file| file.path.parts().next().filter(|_| file.path.parent().is_some()));
-    let only = first.filter(|first| files.iter().all(|file| file.path.parts().next() == Some(*first)));
-    for folder in [Some(""), only].into_iter().flatten() {
+    let only = only_folder(files);
+    for folder in [Some(""), only.as_deref()].into_iter().flatten() {
         match in_folder(folder).as_slice() {
             [] => {}
             [_] => return Ok(folder.to_owned()),

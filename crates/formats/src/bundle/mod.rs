@@ -12,7 +12,10 @@ use std::fmt;
 use kitbag_model::{Definition, Skill, WorkPath};
 use serde::Serialize;
 
+pub(crate) use layout::{kept, lift, only_folder};
+pub(crate) use read::content;
 pub use read::read;
+pub(crate) use skills::one as read_skill;
 
 use crate::yaml::Problem;
 
@@ -29,6 +32,8 @@ pub enum Code {
     InvalidManifest,
     /// A skill.
     InvalidSkillBundle,
+    /// A value that must be a reference to a variable and is not.
+    InvalidMcpPlaceholder,
 }
 
 impl Code {
@@ -38,6 +43,7 @@ impl Code {
             Self::InvalidBundle => "INVALID_BUNDLE",
             Self::InvalidManifest => "INVALID_MANIFEST",
             Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
+            Self::InvalidMcpPlaceholder => "INVALID_MCP_PLACEHOLDER",
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn read(archive: &Archive<'_>) -> Result<Bundle, Refused> {
 }
 
 /// The content of one file, which must be there.
-pub(super) fn content(archive: &Archive<'_>, files: &[BundleFile], path: &str) -> Result<Vec<u8>, Finding> {
+pub(crate) fn content(archive: &Archive<'_>, files: &[BundleFile], path: &str) -> Result<Vec<u8>, Finding> {
     let file = files.binary_search_by(|file| file.path.as_str().cmp(path)).ok().map(|at| &files[at]);
     match file.map(|file| &file.content) {
         Some(Content::Made(bytes)) => Ok(bytes.clone()),

@@ -47,7 +47,8 @@ pub(super) fn read(
     skills
 }
 
-fn one(
+/// Reads the skill in one folder.
+pub(crate) fn one(
     archive: &Archive<'_>,
     files: &[BundleFile],
     reference: &SkillRef,

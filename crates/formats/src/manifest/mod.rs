@@ -13,6 +13,7 @@ use kitbag_model::{Definition, WorkPath};
 
 pub use document::schema;
 pub use read::read;
+pub(crate) use read::text_of;
 pub use write::write;
 
 use crate::yaml::Problem;

@@ -327,8 +327,12 @@ impl Checker {
         if template.is_whole() {
             return Some(template);
         }
-        // Any value will do to see the parts; a digit is good in a host, a port and a path.
-        let Some(url) = template.resolve(|_| Some("1".to_owned())).ok().and_then(|text| Url::parse(&text).ok()) else {
+        // Any value will do to see the parts; a digit is good in a host, a port and a path. A variable with a path
+        // behind it is the beginning of an address.
+        let mut in_front =
+            text.starts_with("${") && text.split_once('}').is_some_and(|(_, rest)| rest.starts_with('/'));
+        let value = |_: &str| Some(if std::mem::take(&mut in_front) { "http://1" } else { "1" }.to_owned());
+        let Some(url) = template.resolve(value).ok().and_then(|text| Url::parse(&text).ok()) else {
             self.wrong(LaunchField::Url, LaunchReason::NotUrl);
             return None;
         };

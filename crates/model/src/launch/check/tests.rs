@@ -105,6 +105,7 @@ fn urls() {
         "https://${HOST}/mcp",
         "https://${ENV:SUB}.a.example:${PORT}/${PATH}",
         "${ENV:URL}",
+        "${ENV:BASE}/mcp/${PATH}?page=1",
         "https://a.example/?api_key=${KEY}&page=2&monkey=1",
         "https://a.example/?token=",
     ] {
@@ -118,6 +119,8 @@ fn urls() {
         ("javascript:alert(1)", "url is not a URL"),
         ("https://", "url is not a URL"),
         ("${SCHEME}://a.example", "url is not a URL"),
+        ("${HOST}.a.example/mcp", "url is not a URL"),
+        ("${BASE}/mcp?token=abc", "url must not hold a secret in the query parameter"),
         ("https://a.example/a b", "url is not a URL"),
         ("https://a.example/\nx", "url must not have line breaks"),
         ("https://me@a.example", "url must not have a user name or password"),
