@@ -25,6 +25,7 @@ on_both! {
                 let method: Method = method.to_uppercase().parse().unwrap();
                 let ask = |org: &str| {
                     let path = path.replace("{org}", org).replace("{chat}", &chat).replace("{token}", &chat).replace("{path}", "f");
+                    let path = path.replace("{id}", "app").replace("{key}", "x").replace("{toolId}", "app:x").replace("{serverKey}", "app~srv");
                     assert!(!path.contains('{'), "teach this test the parameters of {path}");
                     Answer::of(server.anonymous(method.clone(), &path).bearer_auth(&token).json(&json!({})))
                 };
