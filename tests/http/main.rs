@@ -2,14 +2,23 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod access;
+mod bundles;
 mod chats;
 mod input;
+mod kit;
 mod messages;
 mod operations;
+mod overrides;
 mod tenants;
 mod tokens;
+mod toolsets;
 mod transfer;
+mod trust;
 mod workspace;
+/// Archives byte by byte, as the tests of the archive reader make them.
+#[allow(dead_code, reason = "only some lies are told here")]
+#[path = "../../crates/formats/tests/archive/build.rs"]
+mod zip_build;
 
 use kitbag_testkit::{Server, TestDatabase};
 use serde_json::{Value, json};

@@ -24,6 +24,7 @@ pub(crate) enum Code {
     InvalidBundle,
     InvalidManifest,
     InvalidSkillBundle,
+    InvalidMcpPlaceholder,
     AmbiguousServerId,
     Conflict,
     PreconditionFailed,
@@ -49,6 +50,7 @@ impl Code {
             Self::InvalidBundle => "INVALID_BUNDLE",
             Self::InvalidManifest => "INVALID_MANIFEST",
             Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
+            Self::InvalidMcpPlaceholder => "INVALID_MCP_PLACEHOLDER",
             Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
             Self::Conflict => "CONFLICT",
             Self::PreconditionFailed => "PRECONDITION_FAILED",
@@ -65,9 +67,11 @@ impl Code {
 
     fn status(self) -> StatusCode {
         match self {
-            Self::BadRequest | Self::InvalidBundle | Self::InvalidManifest | Self::InvalidSkillBundle => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::BadRequest
+            | Self::InvalidBundle
+            | Self::InvalidManifest
+            | Self::InvalidSkillBundle
+            | Self::InvalidMcpPlaceholder => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,

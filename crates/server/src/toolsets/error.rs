@@ -30,6 +30,9 @@ pub(crate) enum ToolsetError {
     /// The id belongs to a server that a person added.
     #[error("{0} is an MCP server that was added by itself; remove it first, or give the toolset another id")]
     IsServer(ToolsetId),
+    /// A value where an organisation that shares the server must refer to a variable. Where, but not what.
+    #[error("only whole references to variables, such as ${{ENV:NAME}}, are allowed in env and headers; change {}", .0.join(", "))]
+    Literal(Vec<String>),
     /// Somebody else changed it in the meantime.
     #[error("somebody else changed the toolset in the meantime; try again")]
     Conflict,
@@ -68,6 +71,7 @@ impl From<ToolsetError> for ApiError {
             }
             ToolsetError::Downgrade { installed, offered, .. } => Self::new(Code::Conflict, message)
                 .with_details(json!({ "installed": installed.to_string(), "offered": offered.to_string() })),
+            ToolsetError::Literal(_) => Self::new(Code::InvalidMcpPlaceholder, message),
             ToolsetError::IsServer(_) | ToolsetError::Conflict => Self::new(Code::Conflict, message),
             ToolsetError::Damaged { .. } => {
                 tracing::error!(message, "a toolset is damaged");

@@ -1,6 +1,6 @@
 //! Installing a bundle: the files first, then the rows, then the files move to their place.
 
-use kitbag_model::{Install, OrgId, SourceType, ToolsetId, installed};
+use kitbag_model::{Definition, Install, Launch, OrgId, SourceType, ToolsetId, installed};
 use tracing::Instrument;
 
 use super::{Parcel, Plan, ToolsetError, Toolsets, VersionChange, blocking};
@@ -35,6 +35,10 @@ impl Toolsets {
 
     async fn do_import(&self, org: &OrgId, parcel: Parcel, how: Import) -> Result<Imported, ToolsetError> {
         let id = parcel.bundle.definition.id.clone();
+        let literals = literals(&parcel.bundle.definition);
+        if *org != OrgId::local() && !literals.is_empty() {
+            return Err(ToolsetError::Literal(literals));
+        }
         let _turn = self.turn(org, &id).await;
         let before = self.store.read(org).await?.installed(&id).await?;
         let plan = Plan::new(&parcel.bundle, before.as_ref());
@@ -95,4 +99,18 @@ impl Toolsets {
         }
         Ok(tx.commit().await?)
     }
+}
+
+/// The variables and headers whose value is not one reference and nothing else. They are named, not shown.
+fn literals(definition: &Definition) -> Vec<String> {
+    let mut found = Vec::new();
+    for server in &definition.servers {
+        let (part, values) = match &server.launch {
+            Launch::Stdio { env, .. } => ("env", env),
+            Launch::Remote { headers, .. } => ("headers", headers),
+        };
+        let literal = values.iter().filter(|(_, value)| !value.is_whole());
+        found.extend(literal.map(|(name, _)| format!("{part}.{name} of the server {}", server.id)));
+    }
+    found
 }
