@@ -310,14 +310,14 @@ pub(crate) enum ToolsetCommand {
     },
     /// Say everything that is wrong with a toolset, and what installing it would change
     Validate {
-        /// A folder, a ZIP or a URL
+        /// A folder, a file or a URL, as for import
         source: String,
     },
     /// Print the JSON Schema of toolset.yaml
     Schema,
     /// Install a toolset, in place of an older version of it. None of its code runs and none of its servers starts
     Import {
-        /// A folder, a ZIP or a URL
+        /// A folder, a ZIP, a URL; also an MCP bundle, a plugin, a skill, or the server list of another program
         source: String,
         #[command(flatten)]
         how: ImportFlags,
@@ -392,6 +392,9 @@ pub(crate) struct ImportFlags {
     /// Only say what would change
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// In a file of another program: forget the values of variables and headers, and put placeholders there
+    #[arg(long)]
+    pub(crate) replace_literals: bool,
 }
 
 #[derive(Args)]

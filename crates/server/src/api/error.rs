@@ -95,6 +95,7 @@ impl From<bundle::Code> for Code {
             bundle::Code::InvalidBundle => Self::InvalidBundle,
             bundle::Code::InvalidManifest => Self::InvalidManifest,
             bundle::Code::InvalidSkillBundle => Self::InvalidSkillBundle,
+            bundle::Code::InvalidMcpPlaceholder => Self::InvalidMcpPlaceholder,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! A bundle that has arrived and was opened: everything in it is checked, and nothing of it has been written or run.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use kitbag_formats::archive::{Archive, ArchiveError, Limits, strip_signature};
-use kitbag_formats::bundle::{self, Bundle, Code, Content, Finding, Refused};
+use kitbag_formats::archive::{Archive, ArchiveError, Limits};
+use kitbag_formats::bundle::{Bundle, Content, Finding, Refused};
+use kitbag_formats::import::{Download, Imported, Input, Kind, Options};
 use kitbag_model::{ContentHash, FileKind, Hasher, ToolsetFile};
 
 use super::ToolsetError;
@@ -16,51 +18,48 @@ pub(crate) struct Parcel {
     bytes: Vec<u8>,
     pub(crate) bundle: Bundle,
     pub(crate) files: Vec<ToolsetFile>,
+    /// What it was when it came.
+    pub(crate) kind: Kind,
+    /// What it names and what was not fetched.
+    pub(crate) downloads: Vec<Download>,
 }
 
 impl Parcel {
-    /// Opens what has arrived. Blocks.
-    pub(crate) fn open(file: &Staged) -> Result<Self, ToolsetError> {
-        let mut bytes = file.read()?;
-        let unsigned = strip_signature(&bytes).0.len();
-        let was_signed = unsigned < bytes.len();
-        bytes.truncate(unsigned);
-        let refused = |error: ArchiveError| Refused::from(Finding::from(&error));
-        let archive = Archive::open(&bytes, &Limits::BUNDLE).map_err(refused)?;
-        let mut bundle = bundle::read(&archive)?;
-        if was_signed {
-            let message = "the bundle is signed; the signature was not checked";
-            bundle.warnings.push(Finding::new(Code::InvalidBundle, None, message));
-        }
-        let files = hash_all(&archive, &bundle).map_err(refused)?;
-        Ok(Self { bytes, bundle, files })
+    /// Opens what has arrived under a name. Blocks.
+    pub(crate) fn open(file: &Staged, name: Option<&str>, options: &Options) -> Result<Self, ToolsetError> {
+        let bytes = file.read()?;
+        let input = Input::open(&bytes, &Limits::BUNDLE)?;
+        let Imported { bundle, kind, downloads } = input.read(name, options)?;
+        let files = hash_all(input.archive(), &bundle).map_err(|error| Refused::from(Finding::from(&error)))?;
+        Ok(Self { bytes, bundle, files, kind, downloads })
     }
 
     /// Writes all files.
     pub(super) fn unpack(&self, place: &Staging) -> Result<(), ToolsetError> {
-        let refused = |error: ArchiveError| ToolsetError::from(Refused::from(Finding::from(&error)));
-        let archive = Archive::open(&self.bytes, &Limits::BUNDLE).map_err(refused)?;
+        let input = Input::open(&self.bytes, &Limits::BUNDLE)?;
         for file in &self.bundle.files {
             let mut target = place.create(&file.path, file.executable)?;
-            match &file.content {
-                Content::Entry(number) => {
-                    archive.copy(&archive.entries()[*number], &mut target).map_err(|error| match error {
-                        ArchiveError::Sink(source) => place.failed(&file.path, source).into(),
-                        error => refused(error),
-                    })?
-                }
-                Content::Made(bytes) => {
-                    std::io::Write::write_all(&mut target, bytes).map_err(|source| place.failed(&file.path, source))?;
-                }
-            }
+            copy(input.archive(), &file.content, &mut target).map_err(|error| match error {
+                ArchiveError::Sink(source) => place.failed(&file.path, source).into(),
+                error => ToolsetError::from(Refused::from(Finding::from(&error))),
+            })?;
         }
         place.sync().map_err(ToolsetError::from)
     }
 }
 
+/// What a file of a bundle holds.
+fn copy(archive: Option<&Archive<'_>>, content: &Content, sink: &mut dyn Write) -> Result<(), ArchiveError> {
+    match (content, archive) {
+        (Content::Made(bytes), _) => sink.write_all(bytes).map_err(ArchiveError::Sink),
+        (Content::Entry(number), Some(archive)) => archive.copy(&archive.entries()[*number], sink),
+        (Content::Entry(_), None) => Err(ArchiveError::NotZip),
+    }
+}
+
 /// Unpacks every file into nothing, to know its hash and that it is whole. On as many threads as there are cores: this is
 /// most of the work of an import.
-fn hash_all(archive: &Archive<'_>, bundle: &Bundle) -> Result<Vec<ToolsetFile>, ArchiveError> {
+fn hash_all(archive: Option<&Archive<'_>>, bundle: &Bundle) -> Result<Vec<ToolsetFile>, ArchiveError> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new((Vec::with_capacity(bundle.files.len()), None));
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
@@ -104,33 +103,31 @@ fn hash_all(archive: &Archive<'_>, bundle: &Bundle) -> Result<Vec<ToolsetFile>, 
             Content::Made(_) => None,
         })
         .collect();
-    for (number, entry) in archive.entries().iter().enumerate() {
+    for (number, _) in archive.iter().flat_map(|archive| archive.entries().iter().enumerate()) {
         if !used.contains(&number) {
-            archive.copy(entry, &mut std::io::sink())?;
+            copy(archive, &Content::Entry(number), &mut std::io::sink())?;
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
-fn hash(archive: &Archive<'_>, content: &Content) -> Result<(ContentHash, u64), ArchiveError> {
-    match content {
-        Content::Made(bytes) => Ok((ContentHash::of(bytes), bytes.len() as u64)),
-        Content::Entry(number) => {
-            let mut sink = HashSink(Hasher::default());
-            let entry = &archive.entries()[*number];
-            archive.copy(entry, &mut sink)?;
-            Ok((sink.0.finish(), entry.size()))
-        }
-    }
+fn hash(archive: Option<&Archive<'_>>, content: &Content) -> Result<(ContentHash, u64), ArchiveError> {
+    let mut sink = HashSink { hasher: Hasher::default(), size: 0 };
+    copy(archive, content, &mut sink)?;
+    Ok((sink.hasher.finish(), sink.size))
 }
 
 /// Takes bytes and keeps their hash.
-struct HashSink(Hasher);
+struct HashSink {
+    hasher: Hasher,
+    size: u64,
+}
 
-impl std::io::Write for HashSink {
+impl Write for HashSink {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.update(bytes);
+        self.hasher.update(bytes);
+        self.size += bytes.len() as u64;
         Ok(bytes.len())
     }
 

@@ -49,7 +49,7 @@ impl Source {
             Self::Url(url) => client.post(&format!("{TOOLSETS}/import?{query}"), &json!({ "url": url })).await,
             Self::Again(id) => client.post(&format!("{TOOLSETS}/import?{query}"), &json!({ "toolsetId": id })).await,
             Self::File(path) => {
-                client.post_file(&address("zip", path), FileBody::of_file("application/zip", path)?).await
+                client.post_file(&address("zip", path), FileBody::of_file("application/octet-stream", path)?).await
             }
             Self::Folder { folder, packed } => {
                 let body = FileBody::of_file("application/zip", &packed.path().to_owned())?;
@@ -82,7 +82,7 @@ pub(super) async fn update(client: &Client, id: &str, how: &ImportFlags, output:
         (_, Some(path)) => Source::find(path)?,
         (_, None) => return Err(Failure::wrong_use(format!("it is not known where {id} came from; import it again"))),
     };
-    let report = source.send(client, "dryRun=true").await?;
+    let report = source.send(client, &format!("dryRun=true&{}", literals(how))).await?;
     if text(&report, "id") != id {
         return Err(Failure::wrong_use(format!("there is another toolset now: {}", text(&report, "id"))));
     }
@@ -96,18 +96,22 @@ pub(super) async fn update(client: &Client, id: &str, how: &ImportFlags, output:
 }
 
 async fn install(client: &Client, source: &Source, how: &ImportFlags, output: &Output) -> Result<ExitCode, Failure> {
-    let trust = how.trust || (!how.dry_run && ask(client, source, output).await?);
-    let query = format!("dryRun={}&trust={trust}&force={}", how.dry_run, how.force);
+    let trust = how.trust || (!how.dry_run && ask(client, source, how, output).await?);
+    let query = format!("dryRun={}&trust={trust}&force={}&{}", how.dry_run, how.force, literals(how));
     let report = source.send(client, &query).await?;
     output.result(&report, show::report)
 }
 
+fn literals(how: &ImportFlags) -> String {
+    format!("replaceLiterals={}", how.replace_literals)
+}
+
 /// Asks whether the servers may start, if there is a person to ask and something to ask about.
-async fn ask(client: &Client, source: &Source, output: &Output) -> Result<bool, Failure> {
+async fn ask(client: &Client, source: &Source, how: &ImportFlags, output: &Output) -> Result<bool, Failure> {
     if output.is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(false);
     }
-    let report = source.send(client, "dryRun=true").await?;
+    let report = source.send(client, &format!("dryRun=true&{}", literals(how))).await?;
     let launches = report["launches"].as_array().map(Vec::as_slice).unwrap_or_default();
     if launches.iter().all(|launch| launch["trusted"] == true) {
         return Ok(false);

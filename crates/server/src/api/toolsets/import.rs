@@ -5,6 +5,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use kitbag_formats::bundle::Finding;
+use kitbag_formats::import::{Kind, Options};
 use kitbag_model::SourceType;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -34,6 +35,10 @@ pub(crate) struct ImportQuery {
     /// Install an older version over a newer one.
     #[serde(default)]
     force: bool,
+    /// In a file of another program: put placeholders in place of the values of variables and headers, and forget the values.
+    /// Otherwise such a file is refused.
+    #[serde(default)]
+    replace_literals: bool,
     /// Where the bundle was on the caller's side, to be shown and for updates: a folder or a file.
     source_ref: Option<String>,
     /// `zip`, or `local` if it was made from a folder.
@@ -65,6 +70,8 @@ pub(crate) struct LaunchView {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ImportReport {
     dry_run: bool,
+    /// What it was: `toolset`, `mcpb`, `plugin`, `skill`, `mcp-servers` or `server-json`.
+    format: &'static str,
     /// The toolset's id.
     id: String,
     name: String,
@@ -81,6 +88,8 @@ pub(crate) struct ImportReport {
     agent_skills: ChangesView,
     /// What would start once it is trusted.
     launches: Vec<LaunchView>,
+    /// Files that it names and that were not fetched: their addresses.
+    downloads: Vec<String>,
     /// What whoever installs it should know.
     #[schema(value_type = Vec<Object>)]
     warnings: Vec<Finding>,
@@ -123,12 +132,24 @@ pub(crate) async fn import_toolset(
     };
     let source_ref = source_ref_of(query.source_ref.or(source_ref))?;
     let how = Import { source_type, source_ref, dry_run: query.dry_run, trust: query.trust, force: query.force };
-    install(&app, &caller, file, how).await
+    let options = Options { replace_literals: query.replace_literals };
+    install(&app, &caller, file, how, options).await
 }
 
-async fn install(app: &App, caller: &MayManage, arrived: Staged, how: Import) -> Result<Response, ApiError> {
+async fn install(
+    app: &App,
+    caller: &MayManage,
+    arrived: Staged,
+    how: Import,
+    options: Options,
+) -> Result<Response, ApiError> {
     let (dry_run, trust) = (how.dry_run, how.trust);
-    let opened = tokio::task::spawn_blocking(move || Parcel::open(&arrived)).await;
+    let opened = {
+        // The last part of where it came from: a toolset gets its id from it where nothing in the file says one.
+        let name = how.source_ref.as_deref().and_then(|from| from.split(['?', '#']).next()?.rsplit('/').next());
+        let name = name.map(ToOwned::to_owned);
+        tokio::task::spawn_blocking(move || Parcel::open(&arrived, name.as_deref(), &options)).await
+    };
     let parcel = opened.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
     let done = app.toolsets().import(&caller.org, parcel, how).await?;
     let toolset = if dry_run { None } else { detail(app, &caller.org, &done.id).await? };
@@ -137,6 +158,18 @@ async fn install(app: &App, caller: &MayManage, arrived: Staged, how: Import) ->
         _ => StatusCode::OK,
     };
     Ok((status, Json(report(done, dry_run, trust && !dry_run, toolset))).into_response())
+}
+
+fn format_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Toolset => "toolset",
+        Kind::Mcpb => "mcpb",
+        Kind::Marketplace => "marketplace",
+        Kind::Plugin => "plugin",
+        Kind::Skill => "skill",
+        Kind::McpServersJson => "mcp-servers",
+        Kind::ServerJson => "server-json",
+    }
 }
 
 fn report(done: Imported, dry_run: bool, trusted: bool, toolset: Option<ToolsetDetail>) -> ImportReport {
@@ -148,6 +181,7 @@ fn report(done: Imported, dry_run: bool, trusted: bool, toolset: Option<ToolsetD
     let definition = done.parcel.bundle.definition;
     ImportReport {
         dry_run,
+        format: format_of(done.parcel.kind),
         id: done.id.to_string(),
         name: definition.name.to_string(),
         change: done.plan.change.as_str(),
@@ -168,6 +202,7 @@ fn report(done: Imported, dry_run: bool, trusted: bool, toolset: Option<ToolsetD
                 trusted: launch.trusted || trusted,
             })
             .collect(),
+        downloads: done.parcel.downloads.into_iter().map(|download| download.url).collect(),
         warnings: done.parcel.bundle.warnings,
         toolset,
     }
