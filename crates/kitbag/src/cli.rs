@@ -357,6 +357,11 @@ pub(crate) enum ToolsetCommand {
         /// The toolset
         id: String,
     },
+    /// Let its servers start and its tools do what it asks for, as it is now
+    Trust {
+        /// The toolset
+        id: String,
+    },
     /// Remove a toolset
     Uninstall {
         /// The toolset

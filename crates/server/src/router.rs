@@ -62,6 +62,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(toolsets::import::import_toolset))
         .routes(routes!(toolsets::get::get_toolset, toolsets::uninstall::uninstall_toolset))
         .routes(routes!(toolsets::enable::enable_toolset))
+        .routes(routes!(toolsets::trust::trust_toolset))
         .routes(routes!(toolsets::export::export_toolset))
         .routes(routes!(toolsets::files::list_toolset_files))
         .routes(routes!(toolsets::overrides::list_overrides))

@@ -1,11 +1,13 @@
 //! Files on their way in and out. However large they are, little of them is in memory at a time: what comes in goes to a
 //! file of its own before anybody looks at it, and what goes out is read as fast as the other side takes it.
 
+mod form;
 mod inbox;
 mod outbox;
 
 use axum::http::Method;
 
+pub(crate) use form::Form;
 pub(crate) use inbox::{Inbox, Staged, TransferError};
 pub(crate) use outbox::{stream_blob, stream_made, stream_staged};
 

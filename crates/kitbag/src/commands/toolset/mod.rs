@@ -52,6 +52,10 @@ async fn dispatch(client: &Client, command: ToolsetCommand, output: &Output) -> 
         ToolsetCommand::Export { id, output: target, force } => export(client, &id, target, force, output).await,
         ToolsetCommand::Enable { id } => enable(client, &id, true, output).await,
         ToolsetCommand::Disable { id } => enable(client, &id, false, output).await,
+        ToolsetCommand::Trust { id } => {
+            let toolset = client.post_nothing(&format!("{}/trust", address(&id))).await?;
+            output.result(&toolset, |toolset| format!("trusted {}\n\n{}", text(toolset, "id"), show::toolset(toolset)))
+        }
         ToolsetCommand::Uninstall { id } => {
             client.delete(&address(&id)).await?;
             output.result(&json!({ "uninstalled": id }), |_| format!("uninstalled {id}"))

@@ -1,6 +1,6 @@
 //! The ways in which a bundle arrives.
 
-use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request};
+use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use kitbag_formats::archive::Limits;
 use kitbag_guard::dial::{self, FetchError, FetchLimits};
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::api::error::{ApiError, Code};
 use crate::api::input::JsonBody;
 use crate::app::App;
-use crate::transfer::Staged;
+use crate::transfer::{Form, Staged};
 
 /// A bundle that has arrived.
 pub(super) struct Arrived {
@@ -90,21 +90,14 @@ async fn fetch(app: &App, url: &Url) -> Result<Staged, ApiError> {
     Ok(staged)
 }
 
-async fn from_form(app: &App, mut request: Request) -> Result<(Staged, Option<String>), ApiError> {
-    let unreadable = |text: String| ApiError::new(Code::BadRequest, format!("the form cannot be read: {text}"));
-    DefaultBodyLimit::disable().apply(&mut request);
-    let mut form = Multipart::from_request(request, app).await.map_err(|error| unreadable(error.body_text()))?;
-    let patience = app.settings().request_timeout;
+async fn from_form(app: &App, request: Request) -> Result<(Staged, Option<String>), ApiError> {
+    let mut form = Form::open(app, request, Limits::BUNDLE.packed).await?;
     let mut found = None;
-    loop {
-        let field = tokio::time::timeout(patience, form.next_field()).await;
-        let field = field.map_err(|_| ApiError::new(Code::Timeout, "the form did not get on"))?;
-        let Some(field) = field.map_err(|error| unreadable(error.body_text()))? else { break };
-        if field.name() != Some("file") || found.is_some() {
+    while let Some(one) = form.next().await? {
+        if one.field != "file" || found.is_some() {
             return Err(ApiError::new(Code::BadRequest, "the form must have one field, file, with the bundle"));
         }
-        let name = field.file_name().map(ToOwned::to_owned);
-        found = Some((app.inbox().receive(field, Limits::BUNDLE.packed, patience).await?, name));
+        found = Some((one.file, Some(one.name)));
     }
     found.ok_or_else(|| ApiError::new(Code::BadRequest, "the form has no field file with the bundle"))
 }

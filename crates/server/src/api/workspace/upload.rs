@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header;
 use kitbag_formats::archive::{self, Archive, ArchiveError};
 use kitbag_model::{ChatId, WorkPath};
@@ -15,6 +15,7 @@ use crate::api::chats::ChatPath;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::{PathOf, QueryOf};
 use crate::app::{App, Settings};
+use crate::transfer::Form;
 use crate::workspaces::Upload;
 
 /// Where to, and what about names that are taken.
@@ -127,39 +128,16 @@ async fn keep(
     Ok(Json(Uploaded { files, manifest_id: manifest.id.to_string() }))
 }
 
-async fn from_form(app: &App, mut request: Request, folder: &str) -> Result<Arrived, ApiError> {
-    let settings = app.settings();
-    let mut left = settings.max_upload_bytes;
-    let unreadable =
-        |error: &dyn std::fmt::Display| ApiError::new(Code::BadRequest, format!("the form cannot be read: {error}"));
-    // The limit is kept here, file by file.
-    DefaultBodyLimit::disable().apply(&mut request);
-    let mut form = Multipart::from_request(request, app).await.map_err(|error| unreadable(&error.body_text()))?;
+async fn from_form(app: &App, request: Request, folder: &str) -> Result<Arrived, ApiError> {
+    let mut form = Form::open(app, request, app.settings().max_upload_bytes).await?;
     let mut files = Vec::new();
-    loop {
-        let field = tokio::time::timeout(settings.request_timeout, form.next_field()).await;
-        let stalled = || ApiError::new(Code::Timeout, "the form did not get on");
-        let Some(field) = field.map_err(|_| stalled())?.map_err(|error| unreadable(&error.body_text()))? else { break };
-        let Some(name) = field.file_name().map(plain_name) else {
-            let name = field.name().unwrap_or_default();
-            return Err(ApiError::new(
-                Code::BadRequest,
-                format!("the part {name:?} is not a file: it has no file name"),
-            ));
-        };
-        let path = WorkPath::below(folder, &name).map_err(|reason| {
-            ApiError::new(Code::BadRequest, format!("the file name {name:?} cannot be used: it {reason}"))
+    while let Some(one) = form.next().await? {
+        let path = WorkPath::below(folder, &one.name).map_err(|reason| {
+            ApiError::new(Code::BadRequest, format!("the file name {:?} cannot be used: {reason}", one.name))
         })?;
-        let file = app.inbox().receive(field, left, settings.request_timeout).await?;
-        left = left.saturating_sub(file.path().metadata().map_err(ApiError::internal)?.len());
-        files.push(Upload { path, file, executable: None });
+        files.push(Upload { path, file: one.file, executable: None });
     }
     Ok(Arrived { folders: Vec::new(), files })
-}
-
-/// A name as it was before the form: there, quotes and ends of lines are written like this, and nothing else is.
-fn plain_name(name: &str) -> String {
-    name.replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n")
 }
 
 async fn unpack(app: &App, body: Body, folder: String) -> Result<Arrived, ApiError> {

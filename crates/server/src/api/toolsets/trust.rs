@@ -1,0 +1,37 @@
+//! `POST /v1/orgs/{org}/toolsets/{id}/trust`
+
+use axum::Json;
+use axum::extract::State;
+use kitbag_model::installed::trust_fingerprint;
+
+use super::get::detail;
+use super::{ToolsetDetail, ToolsetPath};
+use crate::access::caller::MayManage;
+use crate::api::error::{ApiError, ErrorBody};
+use crate::api::input::PathOf;
+use crate::app::App;
+
+/// Trust a toolset as it is now
+///
+/// Its servers may start, its tools may do what its permissions name, and what it says about questions before calls counts. What a
+/// new version changes about that needs a new yes.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/toolsets/{id}/trust", tag = "toolsets",
+    params(ToolsetPath),
+    responses((status = 200, body = ToolsetDetail), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn trust_toolset(
+    State(app): State<App>,
+    caller: MayManage,
+    PathOf(path): PathOf<ToolsetPath>,
+) -> Result<Json<ToolsetDetail>, ApiError> {
+    let id = path.id()?;
+    let mut tx = app.store().write(&caller.org).await?;
+    let installed = tx.installed(&id).await?.ok_or_else(|| path.not_found())?;
+    for one in &installed.servers {
+        tx.trust(&id, one.server.id.as_str(), &one.server.launch.fingerprint()).await?;
+    }
+    tx.trust(&id, "", &trust_fingerprint(&installed.bundle_overrides, installed.permissions)).await?;
+    tx.commit().await?;
+    detail(&app, &caller.org, &id).await?.map(Json).ok_or_else(|| path.not_found())
+}
