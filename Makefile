@@ -19,8 +19,11 @@ test-full: test fuzz ## Also what is too long for every change: kill storms, soa
 
 fuzz: ## Throw made-up bytes at each reader of foreign bytes, a minute each (needs a nightly compiler)
 	cargo fuzz --version || cargo install --locked cargo-fuzz
-	mkdir -p fuzz/corpus/archive
+	mkdir -p fuzz/corpus/archive fuzz/corpus/foreign fuzz/corpus/manifest fuzz/corpus/skill
 	cargo +nightly fuzz run archive fuzz/corpus/archive crates/formats/tests/archive/honest -- -max_total_time=60
+	cargo +nightly fuzz run foreign fuzz/corpus/foreign fuzz/seeds/foreign -- -max_total_time=60
+	cargo +nightly fuzz run manifest fuzz/corpus/manifest fuzz/seeds/manifest -- -max_total_time=60
+	cargo +nightly fuzz run skill fuzz/corpus/skill fuzz/seeds/skill -- -max_total_time=60
 
 bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag-cas --bench workspace

@@ -20,18 +20,18 @@ pub(crate) const MARKETPLACE: &str = ".claude-plugin/marketplace.json";
 /// The servers of a plugin that says nothing else.
 pub(crate) const SERVERS: &str = ".mcp.json";
 
-/// What is not taken: its key in the manifest, where it is by default, and what it is.
+/// What is not taken: its key in the manifest, where it is by default, and why.
 const LEFT: [(&str, &str, &str); 10] = [
-    ("hooks", "hooks/", "hooks, which would run by themselves"),
-    ("commands", "commands/", "commands"),
-    ("agents", "agents/", "agents"),
-    ("lspServers", ".lsp.json", "language servers"),
-    ("monitors", "monitors/", "monitors, which would run by themselves"),
-    ("outputStyles", "output-styles/", "output styles"),
-    ("themes", "themes/", "themes"),
-    ("channels", "channels/", "channels"),
-    ("settings", "settings.json", "settings"),
-    ("dependencies", "", "other plugins that it needs"),
+    ("hooks", "hooks/", "they would run by themselves"),
+    ("commands", "commands/", "they speak to the other program alone"),
+    ("agents", "agents/", "they speak to the other program alone"),
+    ("lspServers", ".lsp.json", "language servers are for editors"),
+    ("monitors", "monitors/", "they would run by themselves"),
+    ("outputStyles", "output-styles/", "they speak to the other program alone"),
+    ("themes", "themes/", "they speak to the other program alone"),
+    ("channels", "channels/", "they speak to the other program alone"),
+    ("settings", "settings.json", "they speak to the other program alone"),
+    ("dependencies", "", "other plugins are not fetched; import them too"),
 ];
 const KNOWN: [&str; 14] = [
     "name",
@@ -91,7 +91,7 @@ fn object(tree: &Tree<'_, '_>, path: &str) -> Option<Result<Map<String, Value>, 
 
 fn left_out(tree: &Tree<'_, '_>, manifest: &Map<String, Value>, notes: &mut Notes) {
     let experimental = manifest.get("experimental").and_then(Value::as_object);
-    for (key, place, what) in LEFT {
+    for (key, place, why) in LEFT {
         let said = manifest.contains_key(key) || experimental.is_some_and(|map| map.contains_key(key));
         let files = match place {
             "" => 0,
@@ -100,7 +100,7 @@ fn left_out(tree: &Tree<'_, '_>, manifest: &Map<String, Value>, notes: &mut Note
         };
         if said || files > 0 {
             let count = if files > 0 { format!(" ({files} files in {place})") } else { String::new() };
-            notes.warn(format!("{key}{count}: {what}, are not taken"));
+            notes.warn(format!("{key}{count} are not taken: {why}"));
         }
     }
     let left: Vec<&str> = LEFT.iter().map(|(key, ..)| *key).collect();
