@@ -1,6 +1,8 @@
 //! The command line from outside.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod toolsets;
+
 use kitbag_testkit::cluster::{APP, Cluster, OWNER};
 use kitbag_testkit::{Finished, Program, Server, TestDatabase, on_both};
 use rustix::process::Signal;

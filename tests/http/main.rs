@@ -4,6 +4,8 @@
 mod access;
 mod bundles;
 mod chats;
+mod exports;
+mod from_urls;
 mod input;
 mod kit;
 mod messages;

@@ -7,6 +7,7 @@
 )]
 
 mod crash;
+mod crash_import;
 mod crash_workspace;
 #[cfg(debug_assertions)]
 mod fault_points;

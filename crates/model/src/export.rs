@@ -11,11 +11,11 @@ use crate::toolset::{Definition, McpServer};
 pub fn without_secrets(mut definition: Definition) -> (Definition, Vec<String>) {
     let mut suspicious = Vec::new();
     for server in &mut definition.servers {
-        look(server, &mut suspicious);
         match &mut server.launch {
             Launch::Stdio { env, .. } => replace_literals(env),
             Launch::Remote { headers, .. } => replace_literals(headers),
         }
+        look(server, &mut suspicious);
     }
     (definition, suspicious)
 }
@@ -40,28 +40,53 @@ fn placeholder_for(name: &str) -> Template {
     format!("${{{variable}}}").parse().unwrap_or_else(|_| Template::literal(""))
 }
 
+/// Stands for the value of a variable while a text is looked at: it is part of no word.
+const VARIABLE: char = '\0';
+
+/// A text with nothing in place of its variables.
+fn written(template: &Template) -> String {
+    template.resolve(|_| Some(VARIABLE.to_string())).unwrap_or_default()
+}
+
 fn look(server: &McpServer, suspicious: &mut Vec<String>) {
     let mut tell = |what: &str| suspicious.push(format!("{what} of the server {}", server.id));
-    let is_secret = |text: &Template| text.as_literal().is_some_and(looks_like_a_secret);
-    match &server.launch {
-        Launch::Stdio { command, args, .. } => {
+    let is_secret = |template: &Template| looks_like_a_secret(&written(template));
+    let (part, values) = match &server.launch {
+        Launch::Stdio { command, args, cwd, env } => {
             if looks_like_a_secret(command) {
                 tell("the command");
             }
             let mut named = false;
             for (index, arg) in args.iter().enumerate() {
+                let text = written(arg);
                 // `--api-key VALUE`: whatever the value looks like, its name says what it is.
-                let value = named && arg.as_literal().is_some_and(|text| !text.starts_with('-'));
-                if value || is_secret(arg) {
+                let value = named && !text.starts_with('-') && !is_blank(&text);
+                if value || looks_like_a_secret(&text) {
                     tell(&format!("argument {}", index + 1));
                 }
-                let names = |text: &str| text.starts_with('-') && !text.contains('=') && names_a_secret(text);
-                named = arg.as_literal().is_some_and(names);
+                named = text.starts_with('-') && !text.contains('=') && names_a_secret(&text);
             }
+            if cwd.as_ref().is_some_and(is_secret) {
+                tell("cwd");
+            }
+            ("env", env)
         }
-        Launch::Remote { url, .. } if is_secret(url) => tell("the URL"),
-        Launch::Remote { .. } => {}
+        Launch::Remote { url, headers, .. } => {
+            if is_secret(url) {
+                tell("the URL");
+            }
+            ("headers", headers)
+        }
+    };
+    // What has no reference in it is a placeholder by now; these have text beside one.
+    for (name, _) in values.iter().filter(|(_, value)| is_secret(value)) {
+        tell(&format!("{part}.{name}"));
     }
+}
+
+/// Whether nothing is written there but references.
+fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c == VARIABLE || c.is_whitespace())
 }
 
 /// What tokens of well-known services begin with.
@@ -84,11 +109,12 @@ const PREFIXES: [&str; 14] = [
 
 /// Whether a text, or a part of it, looks like something that only one person should know.
 pub fn looks_like_a_secret(text: &str) -> bool {
-    let separators =
-        |c: char| c.is_whitespace() || matches!(c, '=' | ':' | '/' | '?' | '&' | ',' | ';' | '"' | '\'' | '@');
-    let assigned = |(name, value): (&str, &str)| names_a_secret(name) && !value.trim().is_empty();
+    let separators = |c: char| {
+        c.is_whitespace() || matches!(c, VARIABLE | '=' | ':' | '/' | '?' | '&' | ',' | ';' | '"' | '\'' | '@')
+    };
+    let assigned = |(name, value): (&str, &str)| names_a_secret(name) && !is_blank(value);
     text.split(['?', '&', ' ', ';']).filter_map(|part| part.split_once('=')).any(assigned)
-        || text.to_ascii_lowercase().contains("bearer ")
+        || text.to_ascii_lowercase().split_once("bearer ").is_some_and(|(_, value)| !is_blank(value))
         || text.split(separators).any(|word| {
             PREFIXES.iter().any(|prefix| word.starts_with(prefix) && word.len() >= prefix.len() + 12)
                 || looks_random(word)

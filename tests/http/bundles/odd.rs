@@ -35,7 +35,7 @@ on_both! {
             ("one folder, the other spelling", below("x", "toolset.yml"), ""),
             ("litter", bundle(&[("toolset.yaml", &text), MODULE, ("__MACOSX/._x", "x"), ("a/.DS_Store", "x")]), "left out"),
             ("one folder and litter", bundle(&[("x/toolset.yaml", &text), ("x/tools/t.py", MODULE.1), ("__MACOSX/x/._t", "x")]), "left out"),
-            ("signed", signed(with_manifest(&text)), "not checked"),
+            ("signed", signed(with_manifest(&text)), "not verified"),
             ("two renderers", with_manifest(&disagree), "the override counts"),
             ("overrides of nothing", with_manifest(&later), "does not have"),
             ("a format that is a number", with_manifest(&format!("manifest_version: 1\n{text}")), ""),

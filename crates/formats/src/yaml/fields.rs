@@ -1,5 +1,6 @@
 //! Reading a tree field by field. The reader goes on after a problem, so that people learn of all of them at once.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -36,6 +37,8 @@ pub(crate) struct Reader<'s> {
     warnings: Vec<Problem>,
     /// How many problems there were after the most that are told.
     untold: usize,
+    /// Lines that hold what may be a secret. They are not repeated, whatever is wrong there.
+    hidden: HashSet<usize>,
 }
 
 /// How many problems, and how many warnings, are told. A text can have a hundred thousand, and nobody reads them.
@@ -90,7 +93,7 @@ impl<'s> Reader<'s> {
         for line in text.split('\n') {
             lines.extend(line.strip_suffix('\r').unwrap_or(line).split('\r'));
         }
-        Self { lines, problems: Vec::new(), warnings: Vec::new(), untold: 0 }
+        Self { lines, problems: Vec::new(), warnings: Vec::new(), untold: 0, hidden: HashSet::new() }
     }
 
     pub(crate) fn problem(&mut self, at: Place, message: impl Into<String>) {
@@ -110,6 +113,12 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// These lines hold what may be a secret. Problems that are told already are about the same lines sometimes: a server is
+    /// often written in one.
+    pub(super) fn hide(&mut self, first: usize, last: usize) {
+        self.hidden.extend(first..=last);
+    }
+
     pub(crate) fn warn(&mut self, at: Place, message: impl Into<String>) {
         if self.warnings.len() < MOST_TOLD {
             self.warnings.push(Problem::new(at, message.into(), &self.lines));
@@ -127,6 +136,11 @@ impl<'s> Reader<'s> {
     /// The warnings, or the problems in the order of the text.
     pub(crate) fn finish(mut self) -> Result<Vec<Problem>, Problems> {
         let place = |problem: &Problem| (problem.line, problem.column);
+        for problem in self.problems.iter_mut().chain(&mut self.warnings) {
+            if self.hidden.contains(&problem.line) {
+                (problem.source, problem.caret) = (String::new(), 0);
+            }
+        }
         self.warnings.sort_by_key(place);
         self.problems.sort_by_key(place);
         if let (Some(last), 1..) = (self.problems.last(), self.untold) {

@@ -74,13 +74,19 @@ struct MapBuilder {
 /// none is given after one that does not.
 pub(crate) fn parse(text: &str, reader: &mut Reader<'_>) -> Option<Node> {
     if let Some(place) = unprintable(text) {
-        reader.problem(place, "a control character; YAML is text and has none but tabs and line breaks");
+        // What the line is about is not known yet, so it may be a secret.
+        reader.secret_problem(place, "a control character; YAML is text and has none but tabs and line breaks");
         return None;
     }
     let mut builder = Builder { reader, open: Vec::new(), root: None, documents: 0 };
     for event in Parser::new_from_str(text) {
         match event {
-            Ok((event, span)) => builder.event(event, span.into())?,
+            Ok((event, span)) => {
+                if builder.is_secretive() {
+                    builder.reader.hide(span.start.line(), span.end.line());
+                }
+                builder.event(event, span.into())?;
+            }
             Err(error) => {
                 let place = Place { line: error.marker().line(), column: error.marker().col() + 1 };
                 builder.problem(place, format!("this is not YAML: {}", error.info()));
@@ -112,12 +118,16 @@ struct Builder<'r, 's> {
 const SECRETIVE: [&str; 4] = ["args", "env", "headers", "url"];
 
 impl Builder<'_, '_> {
-    fn problem(&mut self, at: Place, message: impl Into<String>) {
-        let secretive = |open: &Open| match open {
+    /// Whether what comes now is inside a value that may be a secret.
+    fn is_secretive(&self) -> bool {
+        self.open.iter().any(|open| match open {
             Open::Map(_, map) => map.key.as_ref().is_some_and(|(key, _)| SECRETIVE.contains(&key.as_str())),
             Open::List(..) => false,
-        };
-        if self.open.iter().any(secretive) {
+        })
+    }
+
+    fn problem(&mut self, at: Place, message: impl Into<String>) {
+        if self.is_secretive() {
             self.reader.secret_problem(at, message);
         } else {
             self.reader.problem(at, message);

@@ -30,6 +30,14 @@ pub(crate) enum ToolsetError {
     /// The id belongs to a server that a person added.
     #[error("{0} is an MCP server that was added by itself; remove it first, or give the toolset another id")]
     IsServer(ToolsetId),
+    /// Another toolset than the one that was to be updated.
+    #[error("where {wanted} came from is another toolset now: {found}; import it by its address if you want it")]
+    Another {
+        /// What was to be updated.
+        wanted: ToolsetId,
+        /// What came.
+        found: ToolsetId,
+    },
     /// A value where an organisation that shares the server must refer to a variable. Where, but not what.
     #[error("only whole references to variables, such as ${{ENV:NAME}}, are allowed in env and headers; change {}", .0.join(", "))]
     Literal(Vec<String>),
@@ -72,7 +80,9 @@ impl From<ToolsetError> for ApiError {
             ToolsetError::Downgrade { installed, offered, .. } => Self::new(Code::Conflict, message)
                 .with_details(json!({ "installed": installed.to_string(), "offered": offered.to_string() })),
             ToolsetError::Literal(_) => Self::new(Code::InvalidMcpPlaceholder, message),
-            ToolsetError::IsServer(_) | ToolsetError::Conflict => Self::new(Code::Conflict, message),
+            ToolsetError::IsServer(_) | ToolsetError::Another { .. } | ToolsetError::Conflict => {
+                Self::new(Code::Conflict, message)
+            }
             ToolsetError::Damaged { .. } => {
                 tracing::error!(message, "a toolset is damaged");
                 Self::new(Code::BlobCorrupt, message)

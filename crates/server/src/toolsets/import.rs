@@ -10,6 +10,8 @@ use super::{Parcel, Plan, ToolsetError, Toolsets, VersionChange, blocking};
 pub(crate) struct Import {
     pub(crate) source_type: SourceType,
     pub(crate) source_ref: Option<String>,
+    /// The toolset that it must be, if it is to take the place of one.
+    pub(crate) only: Option<ToolsetId>,
     /// Only say what would change.
     pub(crate) dry_run: bool,
     /// The caller has seen what the servers run, and lets them.
@@ -35,6 +37,9 @@ impl Toolsets {
 
     async fn do_import(&self, org: &OrgId, parcel: Parcel, how: Import) -> Result<Imported, ToolsetError> {
         let id = parcel.bundle.definition.id.clone();
+        if let Some(wanted) = how.only.filter(|wanted| *wanted != id) {
+            return Err(ToolsetError::Another { wanted, found: id });
+        }
         let literals = literals(&parcel.bundle.definition);
         if *org != OrgId::local() && !literals.is_empty() {
             return Err(ToolsetError::Literal(literals));

@@ -160,7 +160,10 @@ impl Shelf {
                 self.withdraw_removal(&id);
             } else {
                 let path = entry.path();
-                fs::remove_dir_all(&path).map_err(at(&path))?;
+                // A link is removed, not what it leads to.
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.map_err(at(&path))?;
             }
         }
         Ok(())

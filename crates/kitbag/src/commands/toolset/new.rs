@@ -26,7 +26,7 @@ pub(super) fn run(name: &str, folder: Option<PathBuf>, output: &Output) -> Resul
     if folder.exists() && fs::read_dir(&folder).doing(folder.display())?.next().is_some() {
         return Err(Failure::wrong_use(format!("{} is there already and is not empty", folder.display())));
     }
-    let skill = format!("{}-guide", id.as_str().replace('_', "-").trim_matches('-'));
+    let skill = skill_of(&id);
     let fill = |text: &str| {
         text.replace("{{id}}", id.as_str()).replace("{{skill}}", &skill).replace("{{name}}", &quoted(name))
     };
@@ -57,6 +57,13 @@ fn id_of(name: &str) -> Result<ToolsetId, Failure> {
     let id = parts.join("-");
     id.parse()
         .map_err(|reason| Failure::wrong_use(format!("{name:?} cannot be the name of a toolset: {id:?} is {reason}")))
+}
+
+/// The id of the toolset's one skill: words of small letters and digits with single `-` between, and at most 64 characters.
+fn skill_of(id: &ToolsetId) -> String {
+    let words: Vec<&str> = id.as_str().split(['-', '_']).filter(|word| !word.is_empty()).collect();
+    let short: String = words.join("-").chars().take(64 - "-guide".len()).collect();
+    format!("{}-guide", short.trim_end_matches('-'))
 }
 
 /// A text as YAML takes it for one, whatever is in it.

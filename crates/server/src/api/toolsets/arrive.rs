@@ -4,7 +4,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use kitbag_formats::archive::Limits;
 use kitbag_guard::dial::{self, FetchError, FetchLimits};
-use kitbag_model::{OrgId, SourceType};
+use kitbag_model::{OrgId, SourceType, ToolsetId};
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use url::Url;
@@ -21,6 +21,8 @@ pub(super) struct Arrived {
     pub(super) source_type: SourceType,
     /// Where it came from, if that is known.
     pub(super) source_ref: Option<String>,
+    /// The toolset that it must be, if it is to take the place of one.
+    pub(super) only: Option<ToolsetId>,
 }
 
 /// Where to import from: one of the two.
@@ -40,17 +42,17 @@ pub(super) async fn arrive(app: &App, org: &OrgId, request: Request) -> Result<A
         "application/zip" | "application/x-zip-compressed" | "application/octet-stream" => {
             let body = request.into_body().into_data_stream();
             let file = app.inbox().receive(body, Limits::BUNDLE.packed, app.settings().request_timeout).await?;
-            Ok(Arrived { file, source_type: SourceType::Zip, source_ref: None })
+            Ok(Arrived { file, source_type: SourceType::Zip, source_ref: None, only: None })
         }
         "multipart/form-data" => {
             let (file, source_ref) = from_form(app, request).await?;
-            Ok(Arrived { file, source_type: SourceType::Zip, source_ref })
+            Ok(Arrived { file, source_type: SourceType::Zip, source_ref, only: None })
         }
         "application/json" => {
             let JsonBody(from) = JsonBody::<ImportFrom>::from_request(request, app).await?;
-            let url = address(app, org, from).await?;
+            let (url, only) = address(app, org, from).await?;
             let file = fetch(app, &url).await?;
-            Ok(Arrived { file, source_type: SourceType::Url, source_ref: Some(url.to_string()) })
+            Ok(Arrived { file, source_type: SourceType::Url, source_ref: Some(url.to_string()), only })
         }
         _ => {
             let message =
@@ -60,20 +62,22 @@ pub(super) async fn arrive(app: &App, org: &OrgId, request: Request) -> Result<A
     }
 }
 
-/// The address that is meant.
-async fn address(app: &App, org: &OrgId, from: ImportFrom) -> Result<Url, ApiError> {
-    let text = match (from.url, from.toolset_id) {
-        (Some(url), None) => url,
+/// The address that is meant, and the toolset that must be there, if one is named.
+async fn address(app: &App, org: &OrgId, from: ImportFrom) -> Result<(Url, Option<ToolsetId>), ApiError> {
+    let (text, only) = match (from.url, from.toolset_id) {
+        (Some(url), None) => (url, None),
         (None, Some(id)) => {
             let not_found = || ApiError::new(Code::ToolsetNotFound, format!("there is no toolset {id:?}"));
             let id = id.parse().map_err(|_| not_found())?;
             let toolset = app.store().read(org).await?.toolset(&id).await?.ok_or_else(not_found)?;
             let source = toolset.source_ref.filter(|_| toolset.source_type == SourceType::Url);
-            source.ok_or_else(|| ApiError::invalid("toolsetId", "did not come from an address"))?
+            let source = source.ok_or_else(|| ApiError::invalid("toolsetId", "did not come from an address"))?;
+            (source, Some(id))
         }
         _ => return Err(ApiError::new(Code::BadRequest, "give either url or toolsetId")),
     };
-    Url::parse(&text).map_err(|reason| ApiError::invalid("url", reason))
+    let url = Url::parse(&text).map_err(|reason| ApiError::invalid("url", reason))?;
+    Ok((url, only))
 }
 
 /// Fetches a bundle. Which addresses may be dialled is the operator's to say.

@@ -123,7 +123,7 @@ pub(crate) async fn import_toolset(
     QueryOf(query): QueryOf<ImportQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let Arrived { file, source_type, source_ref } = arrive(&app, &caller.org, request).await?;
+    let Arrived { file, source_type, source_ref, only } = arrive(&app, &caller.org, request).await?;
     let source_type = match query.source_type.as_deref() {
         None => source_type,
         Some("zip") => SourceType::Zip,
@@ -131,7 +131,7 @@ pub(crate) async fn import_toolset(
         Some(_) => return Err(ApiError::invalid("sourceType", "must be zip or local")),
     };
     let source_ref = source_ref_of(query.source_ref.or(source_ref))?;
-    let how = Import { source_type, source_ref, dry_run: query.dry_run, trust: query.trust, force: query.force };
+    let how = Import { source_type, source_ref, only, dry_run: query.dry_run, trust: query.trust, force: query.force };
     let options = Options { replace_literals: query.replace_literals };
     install(&app, &caller, file, how, options).await
 }
