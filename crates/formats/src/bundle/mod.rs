@@ -142,6 +142,13 @@ pub struct Bundle {
     pub warnings: Vec<Finding>,
 }
 
+impl Bundle {
+    /// Whether there is nothing in it to use.
+    pub fn is_empty(&self) -> bool {
+        self.definition.tools.is_empty() && self.definition.servers.is_empty() && self.skills.is_empty()
+    }
+}
+
 /// Why a bundle cannot be installed: everything that is wrong with it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kitbag_formats::archive::{Archive, ArchiveError, Limits};
-use kitbag_formats::bundle::{Bundle, Content, Finding, Refused};
+use kitbag_formats::bundle::{Bundle, Code, Content, Finding, Refused};
 use kitbag_formats::import::{Download, Imported, Input, Kind, Options};
 use kitbag_model::{ContentHash, FileKind, Hasher, ToolsetFile};
 
@@ -30,6 +30,13 @@ impl Parcel {
         let bytes = file.read()?;
         let input = Input::open(&bytes, &Limits::BUNDLE)?;
         let Imported { bundle, kind, downloads } = input.read(name, options)?;
+        if let (true, Some(elsewhere)) = (bundle.is_empty(), downloads.first()) {
+            let message = format!(
+                "it only says where a bundle is. Import that one: {} (its SHA-256 must be {})",
+                elsewhere.url, elsewhere.sha256
+            );
+            return Err(Refused::from(Finding::new(Code::InvalidBundle, name, message)).into());
+        }
         let files = hash_all(input.archive(), &bundle).map_err(|error| Refused::from(Finding::from(&error)))?;
         Ok(Self { bytes, bundle, files, kind, downloads })
     }
