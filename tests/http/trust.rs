@@ -33,37 +33,41 @@ on_both! {
         assert_eq!(state().await, needed);
         assert_eq!(server.post(&trust, &json!({ "commandLine": "npx -y pkg" })).await.expect(200)["trusted"], true);
         assert_eq!(state().await, given);
-        // Whatever changes what would run takes the trust back, and what does not keeps it.
-        for changed in [
-            "command: npy, args: [-y, pkg], env: {A: one}",
-            "command: npx, args: [-y, pkg2], env: {A: one}",
-            "command: npx, args: [-y pkg], env: {A: one}",
-            "command: npx, args: [-y, pkg], env: {A: two}",
-            "command: npx, args: [-y, pkg], env: {A: one, LD_PRELOAD: /tmp/x.so}",
-            "command: npx, args: [-y, pkg], env: {B: one}",
-            "command: npx, args: [-y, pkg]",
-            "command: npx, args: [-y, pkg], env: {A: one}, cwd: /tmp",
-            "url: 'https://a.example/mcp'",
-            "url: 'https://b.example/mcp'",
-            "url: 'https://b.example/mcp', type: sse",
-            "url: 'https://b.example/mcp', type: sse, headers: {X-A: '1'}",
+        // Whatever changes what would run takes the trust back, and what does not keeps it. Each differs in one thing.
+        const REMOTE: &str = "url: 'https://a.example/mcp', headers: {X-A: '1'}";
+        for (trusted, changed) in [
+            (STDIO, "command: npy, args: [-y, pkg], env: {A: one}"),
+            (STDIO, "command: npx, args: [-y, pkg2], env: {A: one}"),
+            (STDIO, "command: npx, args: [-y pkg], env: {A: one}"),
+            (STDIO, "command: npx, args: [-y, pkg], env: {A: two}"),
+            (STDIO, "command: npx, args: [-y, pkg], env: {A: one, LD_PRELOAD: /tmp/x.so}"),
+            (STDIO, "command: npx, args: [-y, pkg], env: {B: one}"),
+            (STDIO, "command: npx, args: [-y, pkg]"),
+            (STDIO, "command: npx, args: [-y, pkg], env: {A: one}, cwd: /tmp"),
+            (STDIO, REMOTE),
+            (REMOTE, "url: 'https://b.example/mcp', headers: {X-A: '1'}"),
+            (REMOTE, "url: 'https://a.example/mcp', headers: {X-A: '1'}, type: sse"),
+            (REMOTE, "url: 'https://a.example/mcp', headers: {X-A: '2'}"),
+            (REMOTE, "url: 'https://a.example/mcp', headers: {X-B: '1'}"),
+            (REMOTE, "url: 'https://a.example/mcp'"),
         ] {
-            let report = import(&server, "?dryRun=true", &with_server("1.0.0", changed)).await.expect(200);
-            assert_eq!(report["launches"][0]["trusted"], false, "{changed}");
-            import(&server, "", &with_server("1.0.0", changed)).await.expect(200);
-            assert_eq!(state().await, needed, "{changed}");
+            import(&server, "?force=true", &with_server("1.0.0", trusted)).await.expect(200);
             server.post(&trust, &json!({})).await.expect(200);
             assert_eq!(state().await, given, "{changed}");
-            let report = import(&server, "", &with_server("1.0.1", changed)).await.expect(200);
-            assert_eq!(report["launches"][0]["trusted"], true, "{changed}");
-            assert_eq!(state().await, given, "{changed}: another version that runs the same");
-            import(&server, "?force=true", &with_server("1.0.0", changed)).await.expect(200);
+            let report = import(&server, "", &with_server("1.0.1", &format!("{trusted}, description: The same"))).await.expect(200);
+            assert_eq!(report["launches"][0]["trusted"], true, "{trusted}");
+            assert_eq!(state().await, given, "{trusted}: another version that runs the same");
+            let report = import(&server, "?dryRun=true", &with_server("1.0.1", changed)).await.expect(200);
+            assert_eq!(report["launches"][0]["trusted"], false, "{changed}");
+            import(&server, "", &with_server("1.0.1", changed)).await.expect(200);
+            assert_eq!(state().await, needed, "{changed}");
         }
+        server.post(&trust, &json!({})).await.expect(200);
         // A server that goes and comes back is a stranger.
-        import(&server, "", &with_manifest(&manifest("app", "1.0.0", ""))).await.expect(200);
+        import(&server, "?force=true", &with_manifest(&manifest("app", "1.0.0", ""))).await.expect(200);
         server.get(&format!("{SERVERS}/app~srv")).await.expect_error(404, "NOT_FOUND");
         server.post(&trust, &json!({})).await.expect_error(404, "NOT_FOUND");
-        import(&server, "", &with_server("1.0.0", "url: 'https://b.example/mcp', type: sse, headers: {X-A: '1'}")).await.expect(200);
+        import(&server, "", &with_server("1.0.0", "url: 'https://a.example/mcp'")).await.expect(200);
         assert_eq!(state().await, needed);
         let report = import(&server, "?trust=true", &with_server("1.0.0", STDIO)).await.expect(200);
         assert_eq!(report["launches"][0]["trusted"], true);
