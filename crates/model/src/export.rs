@@ -21,9 +21,25 @@ pub fn without_secrets(mut definition: Definition) -> (Definition, Vec<String>) 
 }
 
 fn replace_literals(values: &mut BTreeMap<String, Template>) {
-    for (name, value) in values.iter_mut().filter(|(_, value)| value.as_literal().is_some()) {
+    for (name, value) in values.iter_mut().filter(|(_, value)| !may_leave(value)) {
         *value = placeholder_for(name);
     }
+}
+
+/// What may stand before a reference in a header.
+const SCHEMES: [&str; 7] = ["Bearer ", "bearer ", "Basic ", "Token ", "token ", "Bot ", "ApiKey "];
+
+/// Whether the value of a variable or a header says nothing but where the value comes from: references, a scheme before one,
+/// or a path or an address around them that has no password in it.
+fn may_leave(value: &Template) -> bool {
+    if value.as_literal().is_some() {
+        return value.as_str().is_empty();
+    }
+    let text = written(value);
+    let is_address = text.starts_with(['/', '.', '~', VARIABLE]) || text.contains("://");
+    let scheme = text.split(VARIABLE).next().unwrap_or_default();
+    let is_credential = SCHEMES.contains(&scheme) && is_blank(&text[scheme.len()..]);
+    is_blank(&text) || is_credential || (is_address && !looks_like_a_secret(&text))
 }
 
 /// `${NAME}` for a variable or a header of this name.
@@ -51,8 +67,8 @@ fn written(template: &Template) -> String {
 fn look(server: &McpServer, suspicious: &mut Vec<String>) {
     let mut tell = |what: &str| suspicious.push(format!("{what} of the server {}", server.id));
     let is_secret = |template: &Template| looks_like_a_secret(&written(template));
-    let (part, values) = match &server.launch {
-        Launch::Stdio { command, args, cwd, env } => {
+    match &server.launch {
+        Launch::Stdio { command, args, cwd, .. } => {
             if looks_like_a_secret(command) {
                 tell("the command");
             }
@@ -69,18 +85,9 @@ fn look(server: &McpServer, suspicious: &mut Vec<String>) {
             if cwd.as_ref().is_some_and(is_secret) {
                 tell("cwd");
             }
-            ("env", env)
         }
-        Launch::Remote { url, headers, .. } => {
-            if is_secret(url) {
-                tell("the URL");
-            }
-            ("headers", headers)
-        }
-    };
-    // What has no reference in it is a placeholder by now; these have text beside one.
-    for (name, _) in values.iter().filter(|(_, value)| is_secret(value)) {
-        tell(&format!("{part}.{name}"));
+        Launch::Remote { url, .. } if is_secret(url) => tell("the URL"),
+        Launch::Remote { .. } => {}
     }
 }
 
@@ -115,10 +122,20 @@ pub fn looks_like_a_secret(text: &str) -> bool {
     let assigned = |(name, value): (&str, &str)| names_a_secret(name) && !is_blank(value);
     text.split(['?', '&', ' ', ';']).filter_map(|part| part.split_once('=')).any(assigned)
         || text.to_ascii_lowercase().split_once("bearer ").is_some_and(|(_, value)| !is_blank(value))
+        || has_password(text)
         || text.split(separators).any(|word| {
             PREFIXES.iter().any(|prefix| word.starts_with(prefix) && word.len() >= prefix.len() + 12)
                 || looks_random(word)
         })
+}
+
+/// `scheme://user:password@host`.
+fn has_password(text: &str) -> bool {
+    text.split("://").skip(1).any(|rest| {
+        let authority = rest.split(['/', ' ', '?']).next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+        user.split_once(':').is_some_and(|(_, password)| !is_blank(password))
+    })
 }
 
 fn names_a_secret(name: &str) -> bool {
@@ -163,6 +180,7 @@ mod tests {
             "https://x.example/sse?api_key=1",
             "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY",
             "PGPASSWORD=hunter2",
+            "postgresql://app:hunter2pw@db.example/x",
         ] {
             assert!(looks_like_a_secret(text), "{text}");
         }
@@ -175,6 +193,9 @@ mod tests {
             "01890a5d-ac96-774b-bcce-b302099a8057",
             "0123456789abcdef0123456789abcdef01234567",
             "--token-limit=5",
+            "postgresql://app@db.example/x",
+            "postgresql://app:@db.example/x",
+            "Bearer ",
         ] {
             assert!(!looks_like_a_secret(text), "{text}");
         }
@@ -186,7 +207,16 @@ mod tests {
         let mut stdio = server(RawLaunch {
             command: Some("npx".into()),
             args: vec!["--password".into(), "x".into(), "--key".into(), "${KEY}".into()],
-            env: env(&[("A", "literal"), ("B", "${ENV:MINE}"), ("C", "x-${D}")]),
+            env: env(&[
+                ("A", "literal"),
+                ("B", "${ENV:MINE}"),
+                ("C", "x-${D}"),
+                ("E", "Bearer ${T}"),
+                ("F", "Bearer hunter${T}"),
+                ("G", "postgres://u:hunter@${H}/x"),
+                ("H", "postgres://u:${P}@${H}/x"),
+                ("I", "${HOME}/data"),
+            ]),
             ..RawLaunch::default()
         });
         let mut found = Vec::new();
@@ -195,7 +225,19 @@ mod tests {
         let Launch::Stdio { env: values, .. } = &mut stdio.launch else { panic!("it is stdio") };
         replace_literals(values);
         let shown: Vec<_> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(shown, ["A=${A}", "B=${ENV:MINE}", "C=x-${D}"]);
+        assert_eq!(
+            shown,
+            [
+                "A=${A}",
+                "B=${ENV:MINE}",
+                "C=${C}",
+                "E=Bearer ${T}",
+                "F=${F}",
+                "G=${G}",
+                "H=postgres://u:${P}@${H}/x",
+                "I=${HOME}/data"
+            ]
+        );
         assert_eq!(placeholder_for("X-Api-Key").as_str(), "${X_API_KEY}");
         assert_eq!(placeholder_for("1st").as_str(), "${V_1ST}");
     }

@@ -7,6 +7,7 @@ use crate::overrides::Override;
 use crate::path::WorkPath;
 use crate::python::PythonNeeds;
 use crate::time::Timestamp;
+use crate::tool_id::ToolId;
 use crate::toolset::{
     Definition, Description, DisplayName, FileKind, McpServer, Permissions, PythonTool, SkillRef, SourceType,
     Visibility,
@@ -156,7 +157,12 @@ pub struct Installed {
 impl Installed {
     /// Whether a person trusts it as it is now.
     pub fn is_trusted(&self) -> bool {
-        self.trusted == Some(trust_fingerprint(&self.bundle_overrides, self.permissions))
+        self.trusted == Some(self.fingerprint())
+    }
+
+    /// What trust in the toolset itself is bound to.
+    pub fn fingerprint(&self) -> ContentHash {
+        trust_fingerprint(&self.toolset.id, &self.tools, &self.bundle_overrides, self.permissions)
     }
 
     /// The key of one of its servers.
@@ -211,14 +217,20 @@ fn merged_overrides(
     merged
 }
 
-/// What trust in a toolset itself is bound to: which questions its overrides take away, and what its tools may do. Whatever a
-/// new version adds to that needs a new yes.
-pub fn trust_fingerprint(overrides: &[(OverrideKey, Override)], permissions: Permissions) -> ContentHash {
-    let mut lines: Vec<String> = overrides
-        .iter()
-        .filter(|(_, over)| over.requires_confirmation == Some(false))
-        .map(|(key, _)| format!("unasked {key}\n"))
-        .collect();
+/// What trust in a toolset itself is bound to: which questions its overrides take away, of which of its tools that want one,
+/// and what its tools may do. Whatever a new version adds to that needs a new yes.
+pub fn trust_fingerprint(
+    id: &ToolsetId,
+    tools: &[PythonTool],
+    overrides: &[(OverrideKey, Override)],
+    permissions: Permissions,
+) -> ContentHash {
+    let unasked: Vec<&OverrideKey> = unasked(overrides).collect();
+    let tool_id = |tool: &PythonTool| ToolId::Toolset { toolset: id.clone(), tool: tool.id.clone() };
+    let asks = tools.iter().filter(|tool| tool.requires_confirmation == Some(true)).map(tool_id);
+    let reached = asks.filter(|tool| unasked.iter().any(|key| key.matches(tool)));
+    let mut lines: Vec<String> = reached.map(|tool| format!("reached {tool}\n")).collect();
+    lines.extend(unasked.iter().map(|key| format!("unasked {key}\n")));
     lines.sort();
     let mut hasher = Hasher::default();
     hasher.update(b"kitbag toolset trust 1\n");
@@ -227,10 +239,9 @@ pub fn trust_fingerprint(overrides: &[(OverrideKey, Override)], permissions: Per
     hasher.finish()
 }
 
-/// What would start if a toolset's servers were trusted: the server's key and the exact command line or address.
-pub fn launches(id: &ToolsetId, servers: &[McpServer]) -> Vec<(ServerKey, String)> {
-    let key = |server: &McpServer| ServerKey { toolset: id.clone(), server: server.id.clone() };
-    servers.iter().map(|server| (key(server), server.launch.command_line())).collect()
+/// The overrides that take a question before calls away.
+pub fn unasked(overrides: &[(OverrideKey, Override)]) -> impl Iterator<Item = &OverrideKey> {
+    overrides.iter().filter(|(_, over)| over.requires_confirmation == Some(false)).map(|(key, _)| key)
 }
 
 #[cfg(test)]
@@ -259,17 +270,30 @@ mod tests {
 
     #[test]
     fn trust_is_bound_to_what_lowers_the_guard() {
-        let asks = (key("a"), Override { requires_confirmation: Some(true), ..Override::default() });
-        let silent = (key("b"), Override { requires_confirmation: Some(false), ..Override::default() });
-        let plain = Permissions::default();
-        let network = Permissions { network: true, listen: false };
-        let base = trust_fingerprint(&[], plain);
-        assert_eq!(trust_fingerprint(std::slice::from_ref(&asks), plain), base);
-        assert_ne!(trust_fingerprint(std::slice::from_ref(&silent), plain), base);
-        assert_ne!(trust_fingerprint(&[], network), base);
-        assert_eq!(
-            trust_fingerprint(&[asks.clone(), silent.clone()], plain),
-            trust_fingerprint(&[silent, asks], plain)
-        );
+        let says =
+            |text: &str, asks| (key(text), Override { requires_confirmation: Some(asks), ..Override::default() });
+        let (asks, silent, all) = (says("a", true), says("b", false), says("*", false));
+        let tool = |id: &str, asks| PythonTool {
+            id: id.parse().unwrap(),
+            entrypoint: "tools.a:b".parse().unwrap(),
+            name: None,
+            description: None,
+            input_schema: None,
+            requires_confirmation: asks,
+            enabled: true,
+        };
+        let of = |tools: &[PythonTool], overrides: &[(OverrideKey, Override)], network| {
+            let permissions = Permissions { network, listen: false };
+            trust_fingerprint(&"app".parse().unwrap(), tools, overrides, permissions)
+        };
+        let base = of(&[], &[], false);
+        assert_eq!(of(&[], std::slice::from_ref(&asks), false), base);
+        assert_ne!(of(&[], std::slice::from_ref(&silent), false), base);
+        assert_ne!(of(&[], &[], true), base);
+        assert_eq!(of(&[], &[asks.clone(), silent.clone()], false), of(&[], &[silent, asks], false));
+        // A pattern must not spread to a tool that wants to be asked about and came later.
+        let before = of(&[tool("x", None)], std::slice::from_ref(&all), false);
+        assert_eq!(of(&[tool("x", None), tool("y", None)], std::slice::from_ref(&all), false), before);
+        assert_ne!(of(&[tool("x", None), tool("wipe", Some(true))], std::slice::from_ref(&all), false), before);
     }
 }

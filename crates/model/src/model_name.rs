@@ -19,7 +19,8 @@ pub fn assign<'a>(tools: impl IntoIterator<Item = &'a ToolId>) -> Vec<String> {
     let mut taken: HashSet<String> = HashSet::new();
     let mut name = |tool: &ToolId| {
         let plain = of(tool);
-        let name = if taken.contains(&plain) { with_suffix(&plain, tool) } else { plain };
+        let others = (0..).map(|round| with_suffix(&plain, tool, round));
+        let name = [plain.clone()].into_iter().chain(others).find(|name| !taken.contains(name)).unwrap_or(plain);
         taken.insert(name.clone());
         name
     };
@@ -34,7 +35,7 @@ pub fn of(tool: &ToolId) -> String {
         ToolId::Mcp { server, tool } => joined(&["mcp", server.server.as_str(), tool.as_str()]),
         ToolId::LegacyMcp { server, tool } => joined(&["mcp", server.as_str(), tool.as_str()]),
     };
-    if is_clear && text.len() <= LONGEST && text.chars().all(is_legal) { text } else { with_suffix(&text, tool) }
+    if is_clear && text.len() <= LONGEST && text.chars().all(is_legal) { text } else { with_suffix(&text, tool, 0) }
 }
 
 /// The parts with `__` between, and whether it can be seen where one ends.
@@ -47,10 +48,12 @@ fn is_legal(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-fn with_suffix(text: &str, tool: &ToolId) -> String {
+/// Another round gives another suffix.
+fn with_suffix(text: &str, tool: &ToolId, round: u32) -> String {
     let mut name: String = text.chars().map(|c| if is_legal(c) { c } else { '_' }).collect();
     name.truncate(LONGEST - SUFFIX - 1);
-    let hash = ContentHash::of(tool.to_string().as_bytes()).to_string();
+    let salt = if round == 0 { String::new() } else { format!(" {round}") };
+    let hash = ContentHash::of(format!("{tool}{salt}").as_bytes()).to_string();
     format!("{name}_{}", &hash[..SUFFIX])
 }
 
@@ -93,5 +96,11 @@ mod tests {
         assert!(names[1].starts_with("mcp__gh__search_") && names[2].starts_with("mcp__gh__search_"));
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), 3);
         assert_eq!(assign(&tools[..2]), names[..2]);
+        // One that is called what the other's suffix makes.
+        let long = id(&format!("{}:{}", "a".repeat(30), "b".repeat(60)));
+        let twin = of(&long).split_once("__").map(|(_, tool)| id(&format!("{}:{tool}", "a".repeat(30)))).unwrap();
+        assert_eq!(of(&twin), of(&long));
+        let names = assign(&[twin, long]);
+        assert!(names[0] != names[1] && names[1].len() <= LONGEST, "{names:?}");
     }
 }

@@ -96,7 +96,9 @@ impl Database {
     async fn begin_read(&self) -> Result<Inner, StoreError> {
         Ok(match self {
             Self::Sqlite(pools) => Inner::Sqlite(pools.readers.begin().await?),
-            Self::Postgres(pool) => Inner::Postgres(pool.begin_with("BEGIN READ ONLY").await?),
+            Self::Postgres(pool) => {
+                Inner::Postgres(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?)
+            }
         })
     }
 

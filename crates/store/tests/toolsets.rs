@@ -3,7 +3,7 @@
 
 use kitbag_model::{
     ContentHash, Definition, FileKind, Install, McpServer, OrgId, Override, OverrideKey, Permissions, PythonNeeds,
-    PythonTool, RawLaunch, Skill, SkillRef, SourceType, ToolsetFile, installed, renderer,
+    PythonTool, RawLaunch, Skill, SkillRef, SourceType, ToolsetFile, renderer,
 };
 use kitbag_store::{InstallError, Store};
 use kitbag_testkit::on_both;
@@ -127,7 +127,8 @@ on_both! {
         for one in &new.definition.servers {
             tx.trust(&id, one.id.as_str(), &one.launch.fingerprint()).await.unwrap();
         }
-        tx.trust(&id, "", &installed::trust_fingerprint(&new.definition.overrides, new.definition.permissions)).await.unwrap();
+        let now = tx.installed(&id).await.unwrap().unwrap();
+        tx.trust(&id, "", &now.fingerprint()).await.unwrap();
         tx.commit().await.unwrap();
         let before = store.read(&org).await.unwrap().installed(&id).await.unwrap().unwrap();
         assert!(before.is_trusted() && before.servers.iter().all(kitbag_model::InstalledServer::is_trusted));
@@ -151,7 +152,8 @@ on_both! {
         put(&store, &org, &install("1.2.0", "g3"), Some("g2")).await.unwrap();
         let back = store.read(&org).await.unwrap().installed(&id).await.unwrap().unwrap();
         let trusted: Vec<_> = back.servers.iter().map(|one| (one.server.id.as_str(), one.is_trusted())).collect();
-        assert_eq!(trusted, [("srv", true), ("other", false)]);
+        // And so is trust in a launch that was changed and changed back: the yes was void, and nobody said it again.
+        assert_eq!(trusted, [("srv", false), ("other", false)]);
     }
 
     async fn of_two_who_install_one_wins(database: TestDatabase) {

@@ -99,7 +99,12 @@ impl Toolsets {
             for server in &definition.servers {
                 tx.trust(&definition.id, server.id.as_str(), &server.launch.fingerprint()).await?;
             }
-            let itself = installed::trust_fingerprint(&definition.overrides, definition.permissions);
+            let itself = installed::trust_fingerprint(
+                &definition.id,
+                &definition.tools,
+                &definition.overrides,
+                definition.permissions,
+            );
             tx.trust(&definition.id, "", &itself).await?;
         }
         Ok(tx.commit().await?)

@@ -75,8 +75,10 @@ impl<Mode> Tx<Mode> {
 
     /// One toolset with its parts.
     pub async fn installed(&mut self, id: &ToolsetId) -> Result<Option<Installed>, StoreError> {
-        let Some(toolset) = self.toolset(id).await? else { return Ok(None) };
-        self.with_parts(toolset).await.map(Some)
+        match self.toolset(id).await? {
+            Some(toolset) => self.with_parts(toolset).await,
+            None => Ok(None),
+        }
     }
 
     /// All toolsets with their parts, in the order in which they were installed.
@@ -88,18 +90,19 @@ impl<Mode> Tx<Mode> {
             .bind(self.org.as_str()).fetch_all(c))?;
         let mut all = Vec::with_capacity(rows.len());
         for row in rows {
-            all.push(self.with_parts(row.try_into()?).await?);
+            all.extend(self.with_parts(row.try_into()?).await?);
         }
         Ok(all)
     }
 
-    async fn with_parts(&mut self, toolset: Toolset) -> Result<Installed, StoreError> {
+    /// None if somebody removed it meanwhile: a transaction that writes sees what others do.
+    async fn with_parts(&mut self, toolset: Toolset) -> Result<Option<Installed>, StoreError> {
         let id = &toolset.id;
-        let row: PartsRow = on!(self, c => sqlx::query_as(
+        let row: Option<PartsRow> = on!(self, c => sqlx::query_as(
             "SELECT python, permissions FROM toolsets WHERE organization_id = $1 AND id = $2")
-            .bind(self.org.as_str()).bind(id.as_str()).fetch_one(c))?;
-        let (python, permissions) = row.read()?;
-        Ok(Installed {
+            .bind(self.org.as_str()).bind(id.as_str()).fetch_optional(c))?;
+        let Some((python, permissions)) = row.map(PartsRow::read).transpose()? else { return Ok(None) };
+        Ok(Some(Installed {
             tools: self.tools_of(id).await?,
             servers: self.servers_of(id).await?,
             skills: self.skills_of(id).await?,
@@ -109,7 +112,7 @@ impl<Mode> Tx<Mode> {
             python,
             permissions,
             toolset,
-        })
+        }))
     }
 }
 

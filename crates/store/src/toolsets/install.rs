@@ -1,5 +1,6 @@
 //! Installing a toolset: all of its rows in one transaction, so that there is the old one or the new one and nothing between.
 
+use kitbag_model::installed::trust_fingerprint;
 use kitbag_model::{Install, Launch, McpServer, Override, OverrideKey, Template, Timestamp, ToolsetId, Visibility};
 use serde::Serialize;
 
@@ -43,6 +44,7 @@ impl WriteTx {
         self.replace_servers(new).await?;
         self.replace_skills(new).await?;
         self.insert_bundle_overrides(id, &new.definition.overrides).await?;
+        self.void_trust(new).await?;
         Ok(())
     }
 
@@ -177,6 +179,28 @@ impl WriteTx {
         }
         for (position, server) in new.definition.servers.iter().enumerate() {
             self.put_server(id, position, server).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what a person trusted and what is something else now. Should it ever be the same again, it needs a new yes.
+    async fn void_trust(&mut self, new: &Install) -> Result<(), StoreError> {
+        let definition = &new.definition;
+        let itself =
+            trust_fingerprint(&definition.id, &definition.tools, &definition.overrides, definition.permissions);
+        let servers = definition.servers.iter().map(|server| (server.id.as_str(), server.launch.fingerprint()));
+        for (server, now) in servers.chain([("", itself)]) {
+            execute!(
+                self,
+                sqlx::query(
+                    "DELETE FROM trust_records
+                     WHERE organization_id = $1 AND toolset_id = $2 AND server_id = $3 AND config_sha256 <> $4"
+                )
+                .bind(self.org.as_str())
+                .bind(definition.id.as_str())
+                .bind(server)
+                .bind(now.to_string())
+            )?;
         }
         Ok(())
     }

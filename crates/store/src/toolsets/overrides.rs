@@ -71,7 +71,6 @@ impl<Mode> Tx<Mode> {
 impl WriteTx {
     /// Sets what a person says about some tools of a toolset, in place of what that person said before.
     pub async fn set_override(&mut self, id: &ToolsetId, key: &OverrideKey, over: &Override) -> Result<(), StoreError> {
-        self.clear_override(id, key).await?;
         self.insert_override(id, key, &Stored::new(over), "user", 0).await
     }
 
@@ -103,7 +102,11 @@ impl WriteTx {
             sqlx::query(
                 "INSERT INTO tool_overrides (organization_id, id, toolset_id, tool_id, origin, position, renderer,
                      renderer_config, name_override, description_override, requires_confirmation, enabled)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                 ON CONFLICT (organization_id, toolset_id, tool_id, origin) DO UPDATE SET renderer = excluded.renderer,
+                     renderer_config = excluded.renderer_config, name_override = excluded.name_override,
+                     description_override = excluded.description_override,
+                     requires_confirmation = excluded.requires_confirmation, enabled = excluded.enabled"
             )
             .bind(self.org.as_str())
             .bind(Uuid::now_v7().to_string())

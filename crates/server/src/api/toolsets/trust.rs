@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use kitbag_model::installed::trust_fingerprint;
 
 use super::get::detail;
 use super::{ToolsetDetail, ToolsetPath};
@@ -31,7 +30,8 @@ pub(crate) async fn trust_toolset(
     for one in &installed.servers {
         tx.trust(&id, one.server.id.as_str(), &one.server.launch.fingerprint()).await?;
     }
-    tx.trust(&id, "", &trust_fingerprint(&installed.bundle_overrides, installed.permissions)).await?;
+    // Somebody may remove it between the two.
+    tx.trust(&id, "", &installed.fingerprint()).await?;
     tx.commit().await?;
     detail(&app, &caller.org, &id).await?.map(Json).ok_or_else(|| path.not_found())
 }
