@@ -91,6 +91,30 @@ fn look(server: &McpServer, suspicious: &mut Vec<String>) {
     }
 }
 
+/// How a server is reached, for people who may use it but not manage it: what looks like a secret is not shown.
+pub fn masked(server: &McpServer) -> Launch {
+    let hidden = || Template::literal("***");
+    let mut launch = server.launch.clone();
+    match &mut launch {
+        Launch::Stdio { args, cwd, .. } => {
+            let mut named = false;
+            for arg in args.iter_mut() {
+                let text = written(arg);
+                if (named && !text.starts_with('-') && !is_blank(&text)) || looks_like_a_secret(&text) {
+                    *arg = hidden();
+                }
+                named = text.starts_with('-') && !text.contains('=') && names_a_secret(&text);
+            }
+            if cwd.as_ref().is_some_and(|cwd| looks_like_a_secret(&written(cwd))) {
+                *cwd = Some(hidden());
+            }
+        }
+        Launch::Remote { url, .. } if looks_like_a_secret(&written(url)) => *url = hidden(),
+        Launch::Remote { .. } => {}
+    }
+    launch
+}
+
 /// Whether nothing is written there but references.
 fn is_blank(text: &str) -> bool {
     text.chars().all(|c| c == VARIABLE || c.is_whitespace())

@@ -17,7 +17,12 @@ pub(super) fn read(
     warnings: &mut Vec<Finding>,
 ) -> Vec<Skill> {
     let mut skills = Vec::new();
-    for reference in listed {
+    for (index, reference) in listed.iter().enumerate() {
+        if let Some(other) = listed[..index].iter().find(|other| other.path == reference.path) {
+            let message = format!("the skills {} and {} are the same folder", other.id, reference.id);
+            problems.push(Finding::new(Code::InvalidSkillBundle, Some(reference.path.as_str()), message));
+            continue;
+        }
         match one(archive, files, reference, true, warnings) {
             Ok(skill) => skills.push(skill),
             Err(found) => problems.extend(found),
@@ -71,8 +76,13 @@ pub(crate) fn one(
             format!("it asks to use {asked} without asking; that grants nothing"),
         ));
     }
-    let (name, description) = (read.skill.name, Some(read.skill.description));
+    let (name, description) = (plain(&read.skill.name), Some(plain(&read.skill.description)));
     Ok(Skill { reference: reference.clone(), listed, name, description })
+}
+
+/// Without characters that no text needs, and that databases and terminals take for something else.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { ' ' } else { c }).collect()
 }
 
 /// What is accepted here can also be staged, exported and served.

@@ -29,7 +29,7 @@ async fn dispatch(client: &Client, command: McpCommand, output: &Output) -> Resu
             let path = format!("{SERVERS}/{}", segment(&server));
             let shown = client.get(&path).await?;
             // Bound to what is there now: if it changes between the two requests, the answer is no.
-            let body = json!({ "commandLine": text(&shown, "commandLine") });
+            let body = json!({ "fingerprint": text(&shown, "fingerprint") });
             let trusted = client.post(&format!("{path}/trust"), &body).await?;
             output.result(&trusted, |server| {
                 format!("trusted {}:\n  {}", text(server, "id"), plain(text(server, "commandLine")))

@@ -41,6 +41,8 @@ impl Needs for ManageScope {
 /// Somebody who may do what needs the scope `S` in the organisation of the request's path.
 pub(crate) struct Caller<S> {
     pub(crate) org: OrgId,
+    /// Whether it also has the scope `manage`.
+    pub(crate) manages: bool,
     scope: PhantomData<S>,
 }
 
@@ -71,7 +73,8 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
                 ),
             ));
         }
-        Ok(Self { org: principal.org, scope: PhantomData })
+        let manages = principal.scopes.contains(Scope::Manage);
+        Ok(Self { org: principal.org, manages, scope: PhantomData })
     }
 }
 

@@ -10,7 +10,7 @@ use kitbag_model::{
 };
 use serde_json::{Value, json};
 
-use super::{ToolsetError, Toolsets};
+use super::{ToolsetError, Toolsets, blocking};
 
 /// What provides a tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,7 +52,9 @@ impl Toolsets {
     pub(crate) async fn catalogue(&self, org: &OrgId) -> Result<Catalogue, ToolsetError> {
         let mut tx = self.store.read(org).await?;
         let (builtin, installed) = (tx.builtin_overrides().await?, tx.all_installed().await?);
-        Ok(Catalogue::new(&builtin, &installed))
+        drop(tx);
+        // With many patterns this is work.
+        Ok(blocking(move || Catalogue::new(&builtin, &installed)).await)
     }
 }
 

@@ -41,6 +41,9 @@ pub(crate) enum ToolsetError {
     /// A value where an organisation that shares the server must refer to a variable. Where, but not what.
     #[error("only whole references to variables, such as ${{ENV:NAME}}, are allowed in env and headers; change {}", .0.join(", "))]
     Literal(Vec<String>),
+    /// Not what somebody looked at before.
+    #[error("the bundle is not the one that was looked at any more; look at it again")]
+    Changed,
     /// Somebody else changed it in the meantime.
     #[error("somebody else changed the toolset in the meantime; try again")]
     Conflict,
@@ -80,9 +83,10 @@ impl From<ToolsetError> for ApiError {
             ToolsetError::Downgrade { installed, offered, .. } => Self::new(Code::Conflict, message)
                 .with_details(json!({ "installed": installed.to_string(), "offered": offered.to_string() })),
             ToolsetError::Literal(_) => Self::new(Code::InvalidMcpPlaceholder, message),
-            ToolsetError::IsServer(_) | ToolsetError::Another { .. } | ToolsetError::Conflict => {
-                Self::new(Code::Conflict, message)
-            }
+            ToolsetError::IsServer(_)
+            | ToolsetError::Another { .. }
+            | ToolsetError::Conflict
+            | ToolsetError::Changed => Self::new(Code::Conflict, message),
             ToolsetError::Damaged { .. } => {
                 tracing::error!(message, "a toolset is damaged");
                 Self::new(Code::BlobCorrupt, message)

@@ -9,6 +9,8 @@ use kitbag_formats::bundle::MANIFEST;
 use kitbag_formats::manifest;
 use kitbag_model::{ContentHash, Hasher, Installed, OrgId, ToolsetFile, ToolsetId, WorkPath, export};
 
+use rustix::fs::{Mode, OFlags};
+
 use super::{ToolsetError, Toolsets, blocking};
 use crate::api::error::{ApiError, Code};
 use crate::transfer::{Inbox, Staged};
@@ -45,6 +47,8 @@ impl Toolsets {
         force: bool,
     ) -> Result<(Installed, Staged), ExportError> {
         // Rows and files are read one after the other; a new version must not come between.
+        let _turn = self.turn(org, id).await;
+        // Nobody moves the files away meanwhile.
         let _turn = self.turn(org, id).await;
         let (installed, files) = self.read_all(org, id).await?;
         let (definition, suspicious) = export::without_secrets(installed.merged());
@@ -88,7 +92,7 @@ fn write(target: File, manifest: &str, folder: Option<&Path>, files: &[ToolsetFi
         }
         let damaged = || ToolsetError::Damaged { path: file.path.to_string() };
         let path = folder.ok_or_else(damaged)?.join(file.path.as_str());
-        let opened = File::open(&path).map_err(|_| damaged())?;
+        let opened = open_plain(&path).ok_or_else(damaged)?;
         let mut content = Checked { inner: BufReader::new(opened), hasher: Some(Hasher::default()), want: file.sha256 };
         archive.file(&file.path, file.executable, &mut content).map_err(|error| match error {
             WriteError::Content { .. } => damaged(),
@@ -100,6 +104,13 @@ fn write(target: File, manifest: &str, folder: Option<&Path>, files: &[ToolsetFi
     }
     let mut out = archive.finish().map_err(broken)?;
     io::Write::flush(&mut out).map_err(|source| broken(WriteError::Sink(source)))
+}
+
+/// A plain file. One that somebody put a link or a pipe in place of is not opened.
+fn open_plain(path: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    file.metadata().is_ok_and(|data| data.is_file()).then_some(file)
 }
 
 fn broken(error: WriteError) -> ToolsetError {

@@ -1,6 +1,6 @@
 //! Installing a bundle: the files first, then the rows, then the files move to their place.
 
-use kitbag_model::{Definition, Install, Launch, OrgId, SourceType, ToolsetId, installed};
+use kitbag_model::{ContentHash, Definition, Install, Launch, OrgId, SourceType, ToolsetId, installed};
 use tracing::Instrument;
 
 use super::{Parcel, Plan, ToolsetError, Toolsets, VersionChange, blocking};
@@ -12,6 +12,8 @@ pub(crate) struct Import {
     pub(crate) source_ref: Option<String>,
     /// The toolset that it must be, if it is to take the place of one.
     pub(crate) only: Option<ToolsetId>,
+    /// What it must be, if somebody has looked at it before.
+    pub(crate) digest: Option<ContentHash>,
     /// Only say what would change.
     pub(crate) dry_run: bool,
     /// The caller has seen what the servers run, and lets them.
@@ -39,6 +41,9 @@ impl Toolsets {
         let id = parcel.bundle.definition.id.clone();
         if let Some(wanted) = how.only.filter(|wanted| *wanted != id) {
             return Err(ToolsetError::Another { wanted, found: id });
+        }
+        if how.digest.is_some_and(|looked_at| looked_at != parcel.digest) {
+            return Err(ToolsetError::Changed);
         }
         let literals = literals(&parcel.bundle.definition);
         if *org != OrgId::local() && !literals.is_empty() {

@@ -15,14 +15,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kitbag_model::{OrgId, ToolsetId};
 use kitbag_store::Store;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use catalogue::Tool;
 pub(crate) use error::ToolsetError;
 pub(crate) use import::{Import, Imported};
 pub(crate) use parcel::Parcel;
-pub(crate) use plan::{Changes, Plan, VersionChange};
+pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 use shelf::Shelf;
+
+/// So many imports are worked on at a time.
+const IMPORTS: usize = 2;
 
 type Turns = HashMap<(OrgId, ToolsetId), Arc<tokio::sync::Mutex<()>>>;
 
@@ -32,16 +35,23 @@ pub(crate) struct Toolsets {
     data: PathBuf,
     store: Store,
     turns: Arc<Mutex<Turns>>,
+    /// An import holds its bundle in memory: so many do at once, the others wait.
+    at_once: Arc<Semaphore>,
 }
 
 impl Toolsets {
     pub(crate) fn new(data: PathBuf, store: Store) -> Self {
-        Self { data, store, turns: Arc::default() }
+        Self { data, store, turns: Arc::default(), at_once: Arc::new(Semaphore::new(IMPORTS)) }
     }
 
     fn shelf(&self, org: &OrgId) -> Shelf {
         let base = if *org == OrgId::local() { self.data.clone() } else { self.data.join("orgs").join(org.as_str()) };
         Shelf::new(base.join("toolsets"))
+    }
+
+    /// Waits for a place among those who import.
+    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.at_once).acquire_owned().await.ok()
     }
 
     /// Waits until nobody else in this process changes a toolset. Another process is noticed by its generation.

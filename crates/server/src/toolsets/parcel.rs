@@ -18,6 +18,8 @@ pub(crate) struct Parcel {
     bytes: Vec<u8>,
     pub(crate) bundle: Bundle,
     pub(crate) files: Vec<ToolsetFile>,
+    /// The hash of what came, so that a yes can be bound to it.
+    pub(crate) digest: ContentHash,
     /// What it was when it came.
     pub(crate) kind: Kind,
     /// What it names and what was not fetched.
@@ -38,7 +40,7 @@ impl Parcel {
             return Err(Refused::from(Finding::new(Code::InvalidBundle, name, message)).into());
         }
         let files = hash_all(input.archive(), &bundle).map_err(|error| Refused::from(Finding::from(&error)))?;
-        Ok(Self { bytes, bundle, files, kind, downloads })
+        Ok(Self { digest: ContentHash::of(&bytes), bytes, bundle, files, kind, downloads })
     }
 
     /// Writes all files.

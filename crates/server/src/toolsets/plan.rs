@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use kitbag_formats::bundle::Bundle;
-use kitbag_model::{Installed, McpServer, ServerKey, Version};
+use kitbag_model::{Installed, Launch, McpServer, ServerKey, Version};
 
 /// What would change.
 pub(crate) struct Plan {
@@ -20,8 +20,7 @@ pub(crate) struct Plan {
 /// A server that the bundle declares.
 pub(crate) struct PlannedLaunch {
     pub(crate) key: ServerKey,
-    /// The exact command line, or the address.
-    pub(crate) command_line: String,
+    pub(crate) launch: Launch,
     /// Whether a person has trusted exactly this before.
     pub(crate) trusted: bool,
 }
@@ -72,7 +71,7 @@ impl Plan {
         };
         let launch = |server: &McpServer| PlannedLaunch {
             key: ServerKey { toolset: definition.id.clone(), server: server.id.clone() },
-            command_line: server.launch.command_line(),
+            launch: server.launch.clone(),
             trusted: trusted(server),
         };
         Self {

@@ -25,6 +25,11 @@ fn at(path: &Path) -> impl Fn(io::Error) -> ShelfError + '_ {
     move |source| ShelfError { path: path.to_owned(), source }
 }
 
+/// Removes whatever is there. A link is removed, not what it leads to.
+fn clear(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
 /// The toolsets' files of one organisation.
 #[derive(Clone)]
 pub(crate) struct Shelf {
@@ -121,7 +126,7 @@ impl Shelf {
         fs::create_dir_all(self.staged()).map_err(at(&gone))?;
         match fs::rename(&place, &gone) {
             // Out of sight at once; how long it takes to delete them is nobody's business.
-            Ok(()) => fs::remove_dir_all(&gone).map_err(at(&gone)),
+            Ok(()) => clear(&gone).map_err(at(&gone)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(at(&place)(error)),
         }
@@ -159,11 +164,7 @@ impl Shelf {
                 }
                 self.withdraw_removal(&id);
             } else {
-                let path = entry.path();
-                // A link is removed, not what it leads to.
-                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-                removed.map_err(at(&path))?;
+                clear(&entry.path()).map_err(at(&entry.path()))?;
             }
         }
         Ok(())

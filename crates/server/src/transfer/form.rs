@@ -11,7 +11,11 @@ pub(crate) struct Form<'a> {
     app: &'a App,
     parts: Multipart,
     left: u64,
+    count: usize,
 }
+
+/// So many files may come in one form. Empty ones cost an inode each, and no byte of the limit.
+const MOST_FILES: usize = 10_000;
 
 /// A file of a form.
 pub(crate) struct FormFile {
@@ -28,7 +32,7 @@ impl<'a> Form<'a> {
         // The limit is kept here, file by file.
         DefaultBodyLimit::disable().apply(&mut request);
         let parts = Multipart::from_request(request, app).await.map_err(|error| unreadable(&error.body_text()))?;
-        Ok(Self { app, parts, left: most })
+        Ok(Self { app, parts, left: most, count: 0 })
     }
 
     /// The next file; none at the end.
@@ -37,6 +41,11 @@ impl<'a> Form<'a> {
         let part = tokio::time::timeout(patience, self.parts.next_field()).await;
         let part = part.map_err(|_| ApiError::new(Code::Timeout, "the form did not get on"))?;
         let Some(part) = part.map_err(|error| unreadable(&error.body_text()))? else { return Ok(None) };
+        self.count += 1;
+        if self.count > MOST_FILES {
+            let message = format!("a form may have at most {MOST_FILES} files; send an archive instead");
+            return Err(ApiError::new(Code::PayloadTooLarge, message));
+        }
         let field = part.name().unwrap_or_default().to_owned();
         let Some(name) = part.file_name().map(plain_name) else {
             let message = format!("the part {field:?} is not a file: it has no file name");

@@ -1,6 +1,6 @@
 //! Many files into a workspace at once: all of them or none.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use kitbag_cas::workspace::Workspace;
 use kitbag_model::{Manifest, Source, WorkPath};
@@ -39,13 +39,15 @@ impl Lease {
 
 fn place_all(workspace: &Workspace, files: Vec<Upload>, replace: bool) -> Result<Vec<WorkPath>, WorkspaceError> {
     let mut taken: HashSet<WorkPath> = HashSet::new();
+    // Where counting stopped for a name: a thousand files of one name must not be counted through a thousand times.
+    let mut counted: HashMap<WorkPath, u32> = HashMap::new();
     let mut names = Vec::with_capacity(files.len());
     for Upload { path, file, executable } in files {
         let mut name = path.clone();
-        let mut count = 0_u32;
+        let count = counted.entry(path.clone()).or_default();
         while taken.contains(&name) || (!replace && workspace.has_path(&name)?) {
-            count += 1;
-            name = numbered(&path, count).ok_or_else(|| WorkspaceError::NameTaken(path.clone()))?;
+            *count += 1;
+            name = numbered(&path, *count).ok_or_else(|| WorkspaceError::NameTaken(path.clone()))?;
         }
         workspace.place_file(&name, file.path(), executable)?;
         taken.insert(name.clone());

@@ -71,7 +71,14 @@ pub(super) async fn import(
     how: &ImportFlags,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
-    install(client, &Source::find(source)?, how, output).await
+    let source = Source::find(source)?;
+    if how.trust || how.dry_run || !has_person(output) {
+        return install(client, &source, how, how.trust, None, output).await;
+    }
+    let report = look(client, &source, how).await?;
+    writeln!(io::stderr(), "{}", show::report(&report))?;
+    let trust = ask(&report)?;
+    install(client, &source, how, trust, Some(&report), output).await
 }
 
 /// Looks where a toolset came from, shows what is different, and installs that.
@@ -82,7 +89,7 @@ pub(super) async fn update(client: &Client, id: &str, how: &ImportFlags, output:
         (_, Some(path)) => Source::find(path)?,
         (_, None) => return Err(Failure::wrong_use(format!("it is not known where {id} came from; import it again"))),
     };
-    let report = source.send(client, &format!("dryRun=true&{}", literals(how))).await?;
+    let report = look(client, &source, how).await?;
     if text(&report, "id") != id {
         return Err(Failure::wrong_use(format!("there is another toolset now: {}", text(&report, "id"))));
     }
@@ -92,33 +99,48 @@ pub(super) async fn update(client: &Client, id: &str, how: &ImportFlags, output:
     if how.dry_run {
         return output.result(&report, |_| String::new());
     }
-    install(client, &source, how, output).await
+    let trust = how.trust || (has_person(output) && ask(&report)?);
+    install(client, &source, how, trust, Some(&report), output).await
 }
 
-async fn install(client: &Client, source: &Source, how: &ImportFlags, output: &Output) -> Result<ExitCode, Failure> {
-    let trust = how.trust || (!how.dry_run && ask(client, source, how, output).await?);
-    let query = format!("dryRun={}&trust={trust}&force={}&{}", how.dry_run, how.force, literals(how));
+async fn install(
+    client: &Client,
+    source: &Source,
+    how: &ImportFlags,
+    trust: bool,
+    looked_at: Option<&Value>,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    // What was looked at is what is installed, or nothing is: an address may give something else the second time.
+    let digest = looked_at.map(|report| format!("&digest={}", text(report, "digest"))).unwrap_or_default();
+    let query = format!("dryRun={}&trust={trust}&force={}&{}{digest}", how.dry_run, how.force, literals(how));
     let report = source.send(client, &query).await?;
     output.result(&report, show::report)
+}
+
+/// What an import would do.
+async fn look(client: &Client, source: &Source, how: &ImportFlags) -> Result<Value, Failure> {
+    source.send(client, &format!("dryRun=true&{}", literals(how))).await
 }
 
 fn literals(how: &ImportFlags) -> String {
     format!("replaceLiterals={}", how.replace_literals)
 }
 
-/// Asks whether the servers may start, if there is a person to ask and something to ask about.
-async fn ask(client: &Client, source: &Source, how: &ImportFlags, output: &Output) -> Result<bool, Failure> {
-    if output.is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Ok(false);
-    }
-    let report = source.send(client, &format!("dryRun=true&{}", literals(how))).await?;
-    let launches = report["launches"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if launches.iter().all(|launch| launch["trusted"] == true) {
+/// Whether there is somebody to ask.
+fn has_person(output: &Output) -> bool {
+    !output.is_json() && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks whether to trust what was shown, if there is anything to ask about.
+fn ask(report: &Value) -> Result<bool, Failure> {
+    let list = |field: &str| report[field].as_array().map(Vec::as_slice).unwrap_or_default();
+    let nothing = list("launches").iter().all(|launch| launch["trusted"] == true);
+    if nothing && list("unasked").is_empty() && list("permissions").is_empty() {
         return Ok(false);
     }
     let mut stderr = io::stderr();
-    writeln!(stderr, "{}", show::report(&report))?;
-    write!(stderr, "Let these servers start, with your own rights? [y/N] ")?;
+    write!(stderr, "Trust it? Its servers then start with your own rights. [y/N] ")?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

@@ -116,6 +116,18 @@ pub(super) fn report(report: &Value) -> String {
     for launch in launches {
         let state = if launch["trusted"] == true { "may start" } else { "starts only once it is trusted" };
         lines.push(format!("  server {} ({state}):\n    {}", text(launch, "id"), plain(text(launch, "commandLine"))));
+        if let Some(cwd) = launch["cwd"].as_str() {
+            lines.push(format!("    in {}", plain(cwd)));
+        }
+        let more = ["env", "headers"].into_iter().filter_map(|field| launch[field].as_array()).flatten();
+        lines.extend(more.filter_map(Value::as_str).map(|text| format!("    with {}", plain(text))));
+    }
+    for (field, what) in [("unasked", "it wants no question before"), ("permissions", "its tools may use")] {
+        let said: Vec<String> =
+            report[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(plain).collect();
+        if !said.is_empty() {
+            lines.push(format!("  once it is trusted, {what}: {}", said.join(", ")));
+        }
     }
     if !dry && launches.iter().any(|launch| launch["trusted"] != true) {
         lines.push("Let a server start with: kitbag mcp trust SERVER".to_owned());

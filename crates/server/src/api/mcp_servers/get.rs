@@ -22,6 +22,6 @@ pub(crate) async fn get_mcp_server(
 ) -> Result<Json<ServerView>, ApiError> {
     let (installed, key) = find(&app, &caller.org, &path).await?;
     let server = installed.server(key.server.as_str());
-    let view = server.map(|server| ServerView::new(&installed, server));
+    let view = server.map(|server| ServerView::new(&installed, server, caller.manages));
     view.map(Json).ok_or_else(|| ApiError::not_found("MCP server", &path.server_key))
 }

@@ -20,7 +20,9 @@ pub(crate) async fn list_mcp_servers(
     caller: MayUse,
 ) -> Result<Json<List<ServerView>>, ApiError> {
     let installed = app.store().read(&caller.org).await?.all_installed().await?;
-    let servers =
-        installed.iter().flat_map(|one| one.servers.iter().map(|server| ServerView::new(one, server))).collect();
+    let servers = installed
+        .iter()
+        .flat_map(|one| one.servers.iter().map(|server| ServerView::new(one, server, caller.manages)))
+        .collect();
     Ok(Json(List::part("", servers, None)))
 }

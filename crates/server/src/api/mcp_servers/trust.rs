@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use kitbag_store::StoreError;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -17,6 +18,8 @@ use crate::app::App;
 pub(crate) struct Trust {
     /// The command line that was shown. If it is given, it must be what would start now: somebody may have changed it since.
     command_line: Option<String>,
+    /// The `fingerprint` that was shown. It covers all that decides what starts: environment, folder and headers too.
+    fingerprint: Option<String>,
 }
 
 /// Let a server start as it is now. When what it would start changes, it needs to be trusted again
@@ -36,16 +39,22 @@ pub(crate) async fn trust_mcp_server(
     let (installed, key) = find(&app, &caller.org, &path).await?;
     let server = installed.server(key.server.as_str()).ok_or_else(not_found)?;
     let launch = &server.server.launch;
-    if body.command_line.is_some_and(|shown| shown != launch.command_line()) {
+    let other_line = body.command_line.is_some_and(|shown| shown != launch.command_line());
+    if other_line || body.fingerprint.is_some_and(|shown| shown != launch.fingerprint().to_string()) {
         return Err(ApiError::new(
             Code::Conflict,
             "what it would start is not what was shown any more; look at it again",
         ));
     }
     let mut tx = app.store().write(&caller.org).await?;
-    tx.trust(&installed.toolset.id, key.server.as_str(), &launch.fingerprint()).await?;
+    tx.trust(&installed.toolset.id, key.server.as_str(), &launch.fingerprint()).await.map_err(|error| match error {
+        // It was removed between the two.
+        StoreError::Reference => not_found(),
+        other => other.into(),
+    })?;
     let now = tx.installed(&installed.toolset.id).await?.ok_or_else(not_found)?;
-    let view = now.server(key.server.as_str()).map(|server| ServerView::new(&now, server)).ok_or_else(not_found)?;
+    let view =
+        now.server(key.server.as_str()).map(|server| ServerView::new(&now, server, true)).ok_or_else(not_found)?;
     tx.commit().await?;
     Ok(Json(view))
 }

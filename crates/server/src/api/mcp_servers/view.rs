@@ -1,6 +1,6 @@
 //! A server as the API shows it. Values of variables and headers are never shown, only their names.
 
-use kitbag_model::{Installed, InstalledServer, Launch, Template};
+use kitbag_model::{Installed, InstalledServer, Launch, McpServer, Template, export};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -42,6 +42,8 @@ pub(crate) struct ServerView {
     trusted: bool,
     /// The exact command line, or the address.
     command_line: String,
+    /// What trust is bound to: the hash of all that decides what starts.
+    fingerprint: String,
     #[schema(required)]
     description: Option<String>,
     #[schema(format = DateTime)]
@@ -49,8 +51,10 @@ pub(crate) struct ServerView {
 }
 
 impl ServerView {
-    pub(crate) fn new(installed: &Installed, one: &InstalledServer) -> Self {
-        let server = &one.server;
+    /// Whoever does not manage is not shown what looks like a secret.
+    pub(crate) fn new(installed: &Installed, one: &InstalledServer, manages: bool) -> Self {
+        let masked = McpServer { launch: export::masked(&one.server), ..one.server.clone() };
+        let server = if manages { &one.server } else { &masked };
         let text = |template: &Template| template.to_string();
         let (command, args, cwd, env_names, url, header_names) = match &server.launch {
             Launch::Stdio { command, args, cwd, env } => (
@@ -85,6 +89,7 @@ impl ServerView {
             requires_confirmation: server.requires_confirmation.unwrap_or(true),
             trusted: one.is_trusted(),
             command_line: server.launch.command_line(),
+            fingerprint: one.server.launch.fingerprint().to_string(),
             description: server.description.as_ref().map(ToString::to_string),
             created_at: one.created_at.to_string(),
         }

@@ -1,5 +1,8 @@
 //! `GET /v1/orgs/{org}/tools`
 
+use std::collections::HashMap;
+use std::str::FromStr;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -43,22 +46,44 @@ pub(crate) async fn list_tools(
     QueryOf(query): QueryOf<ToolsQuery>,
 ) -> Result<Json<List<ToolView>>, ApiError> {
     let part = ListQuery::new(query.limit, query.cursor);
-    let (after, limit) = (part.after::<String>("tools")?, part.limit()?);
+    let (after, limit) = (part.after::<Place>("tools")?, part.limit()?);
     if query.q.as_ref().is_some_and(|text| text.chars().count() > 500) {
         return Err(ApiError::invalid("q", "must have at most 500 characters"));
     }
     let mut catalogue = app.toolsets().catalogue(&caller.org).await?;
-    // Where the part before ended is looked for in the whole list: the tool itself may not fit the search any more.
-    let start = match &after {
-        Some(id) => catalogue.tools.iter().position(|tool| tool.id.to_string() == *id).map_or(0, |at| at + 1),
-        None => 0,
-    };
-    catalogue.tools.drain(..start);
+    let places: HashMap<String, usize> =
+        catalogue.tools.iter().enumerate().map(|(place, tool)| (tool.id.to_string(), place)).collect();
+    if let Some(after) = &after {
+        catalogue.tools.drain(..after.next_place(&places));
+    }
     if let Some(words) = &query.q {
         catalogue = catalogue.search(words);
     }
     if query.available {
         catalogue = catalogue.available();
     }
-    Ok(Json(List::cut("tools", catalogue.tools, limit, |tool: &Tool| tool.id.to_string(), ToolView::from)))
+    let cursor = |tool: &Tool| {
+        let id = tool.id.to_string();
+        format!("{} {id}", places.get(&id).copied().unwrap_or_default())
+    };
+    Ok(Json(List::cut("tools", catalogue.tools, limit, cursor, ToolView::from)))
+}
+
+/// The last tool of the part before: where it was, and which.
+struct Place(usize, String);
+
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (place, id) = text.split_once(' ').ok_or(())?;
+        Ok(Self(place.parse().map_err(drop)?, id.to_owned()))
+    }
+}
+
+impl Place {
+    /// Where to go on: behind that tool, or, if it has gone, where it was.
+    fn next_place(&self, places: &HashMap<String, usize>) -> usize {
+        places.get(&self.1).map_or(self.0.min(places.len()), |place| place + 1)
+    }
 }

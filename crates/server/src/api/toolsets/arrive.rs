@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::api::error::{ApiError, Code};
 use crate::api::input::JsonBody;
 use crate::app::App;
-use crate::transfer::{Form, Staged};
+use crate::transfer::{Form, Staged, TransferError};
 
 /// A bundle that has arrived.
 pub(super) struct Arrived {
@@ -49,7 +49,10 @@ pub(super) async fn arrive(app: &App, org: &OrgId, request: Request) -> Result<A
             Ok(Arrived { file, source_type: SourceType::Zip, source_ref, only: None })
         }
         "application/json" => {
-            let JsonBody(from) = JsonBody::<ImportFrom>::from_request(request, app).await?;
+            let body = JsonBody::<ImportFrom>::from_request(request, app);
+            let JsonBody(from) = tokio::time::timeout(app.settings().request_timeout, body)
+                .await
+                .map_err(|_| ApiError::new(Code::Timeout, "the body did not come in time"))??;
             let (url, only) = address(app, org, from).await?;
             let file = fetch(app, &url).await?;
             Ok(Arrived { file, source_type: SourceType::Url, source_ref: Some(url.to_string()), only })
@@ -87,7 +90,7 @@ async fn fetch(app: &App, url: &Url) -> Result<Staged, ApiError> {
     let mut file = tokio::fs::File::from_std(file);
     let fetched = dial::fetch(url, &app.settings().egress, &limits, &mut file).await;
     fetched.map_err(|error| match error {
-        FetchError::Sink(source) => ApiError::internal(source),
+        FetchError::Sink(source) => TransferError::Disk { path: "inbox".into(), source }.into(),
         error => ApiError::invalid("url", error),
     })?;
     file.flush().await.map_err(ApiError::internal)?;

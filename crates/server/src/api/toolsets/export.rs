@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 
 use super::ToolsetPath;
 use crate::access::caller::MayUse;
-use crate::api::error::{ApiError, ErrorBody};
+use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::{PathOf, QueryOf};
 use crate::app::App;
 use crate::transfer::stream_staged;
@@ -39,6 +39,12 @@ pub(crate) async fn export_toolset(
     QueryOf(query): QueryOf<ExportQuery>,
 ) -> Result<Response, ApiError> {
     let id = path.id()?;
+    if query.force && !caller.manages {
+        return Err(ApiError::new(
+            Code::Forbidden,
+            "to force out what looks like a secret needs a token with the scope \"manage\"",
+        ));
+    }
     let (installed, bundle) = app.toolsets().export(&caller.org, &id, app.inbox(), query.force).await?;
     let name = format!("{id}-v{}.zip", installed.toolset.version);
     let headers = [

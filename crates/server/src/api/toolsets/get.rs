@@ -26,17 +26,22 @@ pub(crate) async fn get_toolset(
     caller: MayUse,
     PathOf(path): PathOf<ToolsetPath>,
 ) -> Result<Json<ToolsetDetail>, ApiError> {
-    let detail = detail(&app, &caller.org, &path.id()?).await?;
+    let detail = detail(&app, &caller.org, &path.id()?, caller.manages).await?;
     detail.map(Json).ok_or_else(|| path.not_found())
 }
 
 /// A toolset with everything in it; none if there is none.
-pub(super) async fn detail(app: &App, org: &OrgId, id: &ToolsetId) -> Result<Option<ToolsetDetail>, ApiError> {
+pub(super) async fn detail(
+    app: &App,
+    org: &OrgId,
+    id: &ToolsetId,
+    manages: bool,
+) -> Result<Option<ToolsetDetail>, ApiError> {
     let mut tx = app.store().read(org).await?;
     let Some(installed) = tx.installed(id).await? else { return Ok(None) };
     let files = tx.toolset_files(id, None, SHOWN_FILES).await?.items.into_iter().map(FileView::from).collect();
     drop(tx);
     let tools = app.toolsets().catalogue(org).await?.tools;
     let own = tools.into_iter().filter(|tool| tool.toolset.0 == id.as_str()).map(ToolView::from).collect();
-    Ok(Some(ToolsetDetail::new(installed, own, files)))
+    Ok(Some(ToolsetDetail::new(installed, own, files, manages)))
 }

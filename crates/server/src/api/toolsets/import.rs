@@ -6,7 +6,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use kitbag_formats::bundle::Finding;
 use kitbag_formats::import::{Kind, Options};
-use kitbag_model::SourceType;
+use kitbag_model::installed::unasked;
+use kitbag_model::{Launch, SourceType};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -17,7 +18,7 @@ use crate::access::caller::MayManage;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::QueryOf;
 use crate::app::App;
-use crate::toolsets::{Import, Imported, Parcel, VersionChange};
+use crate::toolsets::{Import, Imported, Parcel, PlannedLaunch, VersionChange};
 use crate::transfer::Staged;
 
 /// How to import.
@@ -35,6 +36,9 @@ pub(crate) struct ImportQuery {
     /// Install an older version over a newer one.
     #[serde(default)]
     force: bool,
+    /// The `digest` of a dry run: if what comes now is something else, it is refused. Whoever trusts should give it.
+    #[param(pattern = "^[0-9a-f]{64}$")]
+    digest: Option<String>,
     /// In a file of another program: put placeholders in place of the values of variables and headers, and forget the values.
     /// Otherwise such a file is refused.
     #[serde(default)]
@@ -61,6 +65,13 @@ pub(crate) struct LaunchView {
     id: String,
     /// The exact command line, or the address.
     command_line: String,
+    /// The folder it starts in.
+    #[schema(required)]
+    cwd: Option<String>,
+    /// What its environment gets: `NAME=value`, as the bundle says it.
+    env: Vec<String>,
+    /// What is sent to it: `Name: value`, as the bundle says it.
+    headers: Vec<String>,
     /// Whether it may start: somebody trusted exactly this.
     trusted: bool,
 }
@@ -86,8 +97,14 @@ pub(crate) struct ImportReport {
     tools: ChangesView,
     mcp_servers: ChangesView,
     agent_skills: ChangesView,
+    /// The hash of what came. Give it when importing what was looked at.
+    digest: String,
     /// What would start once it is trusted.
     launches: Vec<LaunchView>,
+    /// Tools for which it wants no question before calls. It counts once it is trusted.
+    unasked: Vec<String>,
+    /// What its tools may do once it is trusted: `network`, `listen`.
+    permissions: Vec<&'static str>,
     /// Files that it names and that were not fetched: their addresses.
     downloads: Vec<String>,
     /// What whoever installs it should know.
@@ -126,12 +143,26 @@ pub(crate) async fn import_toolset(
     let Arrived { file, source_type, source_ref, only } = arrive(&app, &caller.org, request).await?;
     let source_type = match query.source_type.as_deref() {
         None => source_type,
+        Some(_) if source_type == SourceType::Url => {
+            return Err(ApiError::invalid("sourceType", "is not for bundles that come from an address"));
+        }
         Some("zip") => SourceType::Zip,
         Some("local") => SourceType::Local,
         Some(_) => return Err(ApiError::invalid("sourceType", "must be zip or local")),
     };
     let source_ref = source_ref_of(query.source_ref.or(source_ref))?;
-    let how = Import { source_type, source_ref, only, dry_run: query.dry_run, trust: query.trust, force: query.force };
+    let digest = query.digest.map(|text| text.parse()).transpose();
+    let digest =
+        digest.map_err(|_| ApiError::invalid("digest", "must be the digest of a dry run: 64 hexadecimal digits"))?;
+    let how = Import {
+        source_type,
+        source_ref,
+        only,
+        digest,
+        dry_run: query.dry_run,
+        trust: query.trust,
+        force: query.force,
+    };
     let options = Options { replace_literals: query.replace_literals };
     install(&app, &caller, file, how, options).await
 }
@@ -144,6 +175,7 @@ async fn install(
     options: Options,
 ) -> Result<Response, ApiError> {
     let (dry_run, trust) = (how.dry_run, how.trust);
+    let _place = app.toolsets().place().await;
     let opened = {
         // The last part of where it came from: a toolset gets its id from it where nothing in the file says one.
         let name = how.source_ref.as_deref().and_then(|from| from.split(['?', '#']).next()?.rsplit('/').next());
@@ -152,12 +184,32 @@ async fn install(
     };
     let parcel = opened.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
     let done = app.toolsets().import(&caller.org, parcel, how).await?;
-    let toolset = if dry_run { None } else { detail(app, &caller.org, &done.id).await? };
+    let toolset = if dry_run { None } else { detail(app, &caller.org, &done.id, true).await? };
     let status = match done.plan.change {
         VersionChange::Install if !dry_run => StatusCode::CREATED,
         _ => StatusCode::OK,
     };
     Ok((status, Json(report(done, dry_run, trust && !dry_run, toolset))).into_response())
+}
+
+fn launch_view(launch: PlannedLaunch, trusted: bool) -> LaunchView {
+    let (cwd, env, headers) = match &launch.launch {
+        Launch::Stdio { cwd, env, .. } => {
+            let env = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            (cwd.as_ref().map(ToString::to_string), env, Vec::new())
+        }
+        Launch::Remote { headers, .. } => {
+            (None, Vec::new(), headers.iter().map(|(name, value)| format!("{name}: {value}")).collect())
+        }
+    };
+    LaunchView {
+        id: launch.key.to_string(),
+        command_line: launch.launch.command_line(),
+        cwd,
+        env,
+        headers,
+        trusted: launch.trusted || trusted,
+    }
 }
 
 fn format_of(kind: Kind) -> &'static str {
@@ -192,15 +244,12 @@ fn report(done: Imported, dry_run: bool, trusted: bool, toolset: Option<ToolsetD
         tools: changes(done.plan.tools),
         mcp_servers: changes(done.plan.servers),
         agent_skills: changes(done.plan.skills),
-        launches: done
-            .plan
-            .launches
+        digest: done.parcel.digest.to_string(),
+        launches: done.plan.launches.into_iter().map(|launch| launch_view(launch, trusted)).collect(),
+        unasked: unasked(&definition.overrides).map(ToString::to_string).collect(),
+        permissions: [("network", definition.permissions.network), ("listen", definition.permissions.listen)]
             .into_iter()
-            .map(|launch| LaunchView {
-                id: launch.key.to_string(),
-                command_line: launch.command_line,
-                trusted: launch.trusted || trusted,
-            })
+            .filter_map(|(name, wanted)| wanted.then_some(name))
             .collect(),
         downloads: done.parcel.downloads.into_iter().map(|download| download.url).collect(),
         warnings: done.parcel.bundle.warnings,

@@ -133,11 +133,12 @@ pub(crate) async fn set_override(
 ) -> Result<Json<OverrideView>, ApiError> {
     let over = checked(body)?;
     let (toolset, key) = target(&app, &caller.org, &path).await?;
+    // Before the transaction: with one open nobody may wait for another.
+    check_artifact(&app, &caller.org, &toolset, &over).await?;
     let mut tx = app.store().write(&caller.org).await?;
     if path.id == "builtin" {
         tx.set_builtin_override(&key, &over).await?;
     } else {
-        check_artifact(&app, &caller.org, &toolset, &over).await?;
         tx.set_override(&toolset, &key, &over).await.map_err(|error| gone(error, &path))?;
     }
     tx.commit().await?;

@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 
+use kitbag_store::StoreError;
+
 use super::get::detail;
 use super::{ToolsetDetail, ToolsetPath};
 use crate::access::caller::MayManage;
@@ -27,11 +29,14 @@ pub(crate) async fn trust_toolset(
     let id = path.id()?;
     let mut tx = app.store().write(&caller.org).await?;
     let installed = tx.installed(&id).await?.ok_or_else(|| path.not_found())?;
+    let gone = |error: StoreError| match error {
+        StoreError::Reference => path.not_found(),
+        other => other.into(),
+    };
     for one in &installed.servers {
-        tx.trust(&id, one.server.id.as_str(), &one.server.launch.fingerprint()).await?;
+        tx.trust(&id, one.server.id.as_str(), &one.server.launch.fingerprint()).await.map_err(gone)?;
     }
-    // Somebody may remove it between the two.
-    tx.trust(&id, "", &installed.fingerprint()).await?;
+    tx.trust(&id, "", &installed.fingerprint()).await.map_err(gone)?;
     tx.commit().await?;
-    detail(&app, &caller.org, &id).await?.map(Json).ok_or_else(|| path.not_found())
+    detail(&app, &caller.org, &id, true).await?.map(Json).ok_or_else(|| path.not_found())
 }

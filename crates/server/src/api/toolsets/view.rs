@@ -138,10 +138,10 @@ pub(crate) struct ToolsetDetail {
 }
 
 impl ToolsetDetail {
-    pub(crate) fn new(installed: Installed, tools: Vec<ToolView>, files: Vec<FileView>) -> Self {
+    pub(crate) fn new(installed: Installed, tools: Vec<ToolView>, files: Vec<FileView>, manages: bool) -> Self {
         Self {
             tools,
-            mcp_servers: installed.servers.iter().map(|server| ServerView::new(&installed, server)).collect(),
+            mcp_servers: installed.servers.iter().map(|server| ServerView::new(&installed, server, manages)).collect(),
             agent_skills: installed.skills.iter().map(SkillView::from).collect(),
             files,
             trusted: installed.is_trusted(),

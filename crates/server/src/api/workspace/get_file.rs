@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 use super::{FilePath, explain, wanted_state};
 use crate::access::caller::MayUse;
 use crate::access::origin::only;
-use crate::api::error::{ApiError, ErrorBody};
+use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::{PathOf, QueryOf};
 use crate::app::App;
 use crate::transfer::stream_blob;
@@ -59,7 +59,10 @@ pub(crate) async fn get_workspace_file(
     set(header::ETAG, format!("\"{}\"", entry.hash))?;
     set(header::ACCEPT_RANGES, "bytes".to_owned())?;
     set(header::CONTENT_DISPOSITION, disposition(path.name()))?;
-    match only(&headers, &header::RANGE).map(|range| parse_range(range, length)) {
+    // A part of another content than the caller has is of no use to it.
+    let tag = format!("\"{}\"", entry.hash);
+    let same = !headers.contains_key(header::IF_RANGE) || only(&headers, &header::IF_RANGE) == Some(tag.as_str());
+    match only(&headers, &header::RANGE).filter(|_| same).map(|range| parse_range(range, length)) {
         None | Some(Range::Whole) => {
             set(header::CONTENT_LENGTH, length.to_string())?;
             Ok((answer, stream_blob(blob, 0, length)).into_response())
@@ -70,8 +73,9 @@ pub(crate) async fn get_workspace_file(
             Ok((StatusCode::PARTIAL_CONTENT, answer, stream_blob(blob, from, to - from + 1)).into_response())
         }
         Some(Range::Outside) => {
-            let range = [(header::CONTENT_RANGE, format!("bytes */{length}"))];
-            Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response())
+            let message = format!("the file has {length} bytes; the range is outside of it");
+            let refusal = ApiError::new(Code::RangeNotSatisfiable, message);
+            Ok(([(header::CONTENT_RANGE, format!("bytes */{length}"))], refusal).into_response())
         }
     }
 }
@@ -99,7 +103,7 @@ fn parse_range(text: &str, length: u64) -> Range {
     let (from, to) = match (from.trim().parse::<u64>(), to.trim().parse::<u64>()) {
         (Ok(from), Ok(to)) if from <= to => (from, to),
         (Ok(from), Err(_)) if to.trim().is_empty() => (from, u64::MAX),
-        (Err(_), Ok(last)) if from.trim().is_empty() && last > 0 => (length.saturating_sub(last), u64::MAX),
+        (Err(_), Ok(last)) if from.trim().is_empty() => (length.saturating_sub(last), u64::MAX),
         _ => return Range::Whole,
     };
     if from < length { Range::Part(from, to.min(length - 1)) } else { Range::Outside }
@@ -118,6 +122,7 @@ mod tests {
             ("bytes=-30", Range::Part(0, 9)),
             ("bytes=8-99", Range::Part(8, 9)),
             ("bytes=10-", Range::Outside),
+            ("bytes=-0", Range::Outside),
             ("bytes=5-2", Range::Whole),
             ("bytes=0-1,4-5", Range::Whole),
             ("items=0-1", Range::Whole),
