@@ -209,7 +209,7 @@ fn help_version_and_completions() {
         assert!(program.run(&["completions", shell]).stdout.contains("kitbag"), "{shell}");
     }
     assert_failed(&program.run(&["chta"]), 2, "chat");
-    assert_failed(&program.run(&["toolset", "import", "x.zip", "--trust"]), 2, "not part of this version");
+    assert_failed(&program.run(&["executor", "--any", "flag"]), 2, "not part of this version");
     assert_failed(&program.run(&[]), 2, "Usage");
     // A reader that stops early is no error.
     assert_eq!(program.run(&["serve", "--help"]).code, Some(0));
