@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kitbag_formats::archive::ArchiveWriter;
 use kitbag_testkit::{Answer, Server, TestDatabase, on_both, sha256};
@@ -11,10 +11,11 @@ use reqwest::{Method, header};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::crash_workspace::on_disk;
+use crate::crash_workspace::{kills, on_disk};
 use crate::serve;
 
 const TOOLSETS: &str = "/v1/orgs/local/toolsets";
+/// At least so often a server is killed on each database; more with `KITBAG_KILLS`.
 const KILLS: usize = 32;
 
 /// A version of the toolset: what is sent, and what must be there when it is installed.
@@ -35,7 +36,7 @@ fn version(number: &'static str, count: usize) -> Version {
     let mut files = BTreeMap::from([
         ("toolset.yaml".to_owned(), manifest.into_bytes()),
         ("tools/t.py".to_owned(), format!("# {number}\ndef f(workspace): pass\n").into_bytes()),
-        ("large.bin".to_owned(), number.bytes().cycle().take(3_000_000).collect()),
+        ("large.bin".to_owned(), number.bytes().cycle().take(300_000).collect()),
     ]);
     files.extend(
         (0..count).map(|file| (format!("data/{file}.txt"), format!("{number} {file}").repeat(50).into_bytes())),
@@ -119,13 +120,17 @@ async fn exports(server: &Server, versions: &[Version]) -> Vec<Vec<u8>> {
 
 on_both! {
     async fn a_toolset_is_one_version_or_the_other(database: TestDatabase) {
-        let versions = [version("1.0.0", 60), version("2.0.0", 45)];
+        let versions = [version("1.0.0", 600), version("2.0.0", 450)];
+        let kills = kills().max(KILLS);
         let mut server = serve(&database);
         let exports = exports(&server, &versions).await;
+        let began = Instant::now();
+        Answer::of(request(&server, &versions, Act::Import(1))).await.expect(200);
+        let took = began.elapsed();
         // What was acknowledged last.
         let mut last = Act::Import(1);
         let (mut cut_off, mut seen) = (0, Vec::new());
-        for round in 0..KILLS {
+        for round in 0..kills {
             let acts: &[Act] = match round % 3 {
                 0 | 1 => &[Act::Import(0), Act::Import(1)],
                 _ => &[Act::Import(0), Act::Uninstall, Act::Import(1)],
@@ -143,10 +148,12 @@ on_both! {
                     (last, under_way) = (*act, None);
                 }
             };
-            // Anywhere in the first, second or third of them: each round another moment.
+            // Anywhere in the first, second or third of them: the moments are spread over the time that one takes.
             let kill = async {
-                while begun.load(Ordering::Relaxed) <= round % 3 { tokio::time::sleep(Duration::from_micros(200)).await }
-                tokio::time::sleep(Duration::from_micros((round * 7919 % 60_000) as u64)).await;
+                while begun.load(Ordering::Relaxed) <= round % 3 {
+                    tokio::time::sleep(Duration::from_micros(200)).await;
+                }
+                tokio::time::sleep(took.mul_f64((round * 37 % 100) as f64 / 100.0)).await;
                 server.signal(Signal::KILL);
             };
             tokio::join!(work, kill);
@@ -159,7 +166,7 @@ on_both! {
             let _ = under_way;
             seen.push(now);
         }
-        assert!(cut_off >= KILLS / 2, "only {cut_off} of {KILLS} kills met something under way");
+        assert!(cut_off >= kills / 2, "only {cut_off} of {kills} kills met something under way");
         assert!(seen.contains(&Act::Import(0)) && seen.contains(&Act::Import(1)), "{seen:?}");
     }
 

@@ -106,7 +106,7 @@ async fn new_chat(server: &Server) -> (String, Vec<String>) {
 }
 
 /// How often a server is killed: `KITBAG_KILLS` on both databases together.
-fn kills() -> usize {
+pub(crate) fn kills() -> usize {
     let wanted = std::env::var("KITBAG_KILLS").map_or(40, |text| text.parse().unwrap());
     wanted / 2
 }

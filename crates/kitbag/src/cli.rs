@@ -333,7 +333,7 @@ pub(crate) enum ToolsetCommand {
     Export {
         /// The toolset
         id: String,
-        /// The ZIP to write [default: <id>-v<version>.zip]
+        /// The ZIP to write [default: ID-vVERSION.zip]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
         /// Also if an argument or an address in it looks like a secret

@@ -12,6 +12,9 @@ use super::read::{Manifest, Seen};
 use super::{Reference, keys};
 use crate::yaml::{Fields, Node, Place, Value};
 
+/// Every pattern is held against every tool, each time that tools are listed.
+const MOST_PATTERNS: usize = 100;
+
 /// A renderer that a tool brings in the old way.
 pub(super) struct Legacy {
     key: OverrideKey,
@@ -86,6 +89,7 @@ pub(super) fn read(
     let old = |legacy: &Legacy| Override { rendering: Some(legacy.rendering.clone()), ..Override::default() };
     let mut all: Vec<(OverrideKey, Override)> = legacy.iter().map(|legacy| (legacy.key.clone(), old(legacy))).collect();
     let mut seen = Seen::default();
+    let mut patterns = 0;
     for (node, what) in manifest.reader.items(top, "tool_overrides") {
         let Some(fields) = manifest.reader.fields(node, &what, keys::OVERRIDE) else { continue };
         let key = key(manifest, &fields, toolset);
@@ -97,6 +101,10 @@ pub(super) fn read(
         warn_of_nothing(manifest, &key, at, toolset, tools, servers);
         if value.is_empty() {
             manifest.reader.warn(at, format!("the override of \"{key}\" overrides nothing"));
+        }
+        patterns += usize::from(key.is_pattern());
+        if patterns == MOST_PATTERNS + 1 {
+            manifest.reader.problem(at, format!("at most {MOST_PATTERNS} overrides may be patterns"));
         }
         match all.iter_mut().find(|(other, _)| *other == key) {
             None => all.push((key, value)),
