@@ -1,5 +1,7 @@
 //! What leaves: placeholders as they were written, no value in their place, and nothing that looks like a secret.
 
+use kitbag_model::OrgId;
+use kitbag_testkit::database::add_token;
 use kitbag_testkit::{Answer, on_both};
 use reqwest::Method;
 use serde_json::json;
@@ -77,8 +79,7 @@ on_both! {
             ("command: x, args: ['--token=hunter2${TAIL}']", "argument 1"),
             ("command: x, args: ['${HEAD}sk-ant-api03-abcdefghijklmnop']", "argument 1"),
             ("command: x, args: [--password, 'hunter2${TAIL}']", "argument 2"),
-            ("command: x, env: {KEY: 'sk-ant-api03-abcdefghijklmnop${TAIL}'}", "env.KEY"),
-            ("url: 'https://a.example', headers: {X-Key: 'Bearer sk-ant-api03-abcdefghijklmnop${TAIL}'}", "headers.X-Key"),
+            ("command: x, args: ['postgresql://app:hunter2@db.example/x']", "argument 1"),
             ("command: x, cwd: /tmp/ghp_0123456789abcdef", "cwd"),
             ("url: 'https://a.example/ghp_0123456789abcdef/mcp'", "URL"),
             ("url: 'https://a.example/ghp_0123456789abcdef/${X}'", "URL"),
@@ -93,6 +94,22 @@ on_both! {
             assert_eq!(forced.status(), 200, "{fields}");
             let bytes = forced.bytes().await.unwrap();
             assert!(["hunter2", "sk-ant", "ghp_"].iter().any(|secret| has(&bytes, secret)), "{fields}: it was forced");
+        }
+        // In an environment or a header the whole value becomes a placeholder, and nobody is asked.
+        for fields in ["command: x, env: {KEY: 'sk-ant-api03-abcdefghijklmnop${TAIL}'}", "command: x, env: {KEY: 'postgres://u:hunter2@${HOST}/x'}",
+            "url: 'https://a.example', headers: {X-Key: 'Bearer hunter2${TAIL}'}"] {
+            import(&server, "", &with_server(fields)).await;
+            let out = export(&server, "app").await;
+            assert!(["hunter2", "sk-ant"].iter().all(|secret| !has(&out, secret)), "{fields}");
+            assert!(manifest_of(&out).contains("KEY}"), "{fields}");
+        }
+        let token = add_token(&database.open().await, &OrgId::local(), "use").await;
+        import(&server, "", &with_server("command: x, args: [--api-key, hunter2]")).await;
+        let ask = |path: &str| server.anonymous(Method::GET, path).bearer_auth(&token);
+        Answer::of(ask(&format!("{TOOLSETS}/app/export?force=true"))).await.expect_error(403, "FORBIDDEN");
+        for path in ["/v1/orgs/local/mcp-servers", "/v1/orgs/local/mcp-servers/app~srv", &format!("{TOOLSETS}/app")] {
+            let shown = Answer::of(ask(path)).await.expect(200).to_string();
+            assert!(!shown.contains("hunter2") && shown.contains("***"), "{path} tells a secret to somebody who only uses: {shown}");
         }
         for fields in ["command: x, args: [--api-key, '${KEY}']", "command: x, args: ['--token=${T}', -y, '@scope/pkg@1.2.3']",
             "url: 'https://a.example', headers: {Authorization: 'Bearer ${T}', X: 'token=${T}'}"] {

@@ -1,9 +1,10 @@
 //! What a person changes about tools: field by field, by the nearest key, on top of what the toolset itself says.
 
-use kitbag_testkit::on_both;
+use kitbag_testkit::{Answer, on_both};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::{TOOLS, TOOLSETS, bundle, import, manifest, override_path, put, tool};
+use crate::kit::{TOOLS, TOOLSETS, bundle, import, manifest, override_path, put, tool, with_manifest};
 use crate::serve;
 
 const TOOLS_OF_APP: &str = "tools:
@@ -172,5 +173,24 @@ on_both! {
             server.get(&format!("{TOOLSETS}/{path}")).await.expect_error(404, "TOOLSET_NOT_FOUND");
         }
         server.delete(&format!("{TOOLSETS}/builtin")).await.expect_error(404, "TOOLSET_NOT_FOUND");
+    }
+}
+
+on_both! {
+    /// More at once than there are connections: each must do with one.
+    async fn many_set_overrides_at_once(database: TestDatabase) {
+        let server = serve(&database);
+        import(&server, "", &with_manifest(&manifest("app", "1.0.0", ""))).await.expect(201);
+        let paths: Vec<String> = (0..64).map(|number| override_path("app", &format!("app:t{}", number % 48))).collect();
+        let bodies: Vec<_> = (0..64).map(|number| json!({ "nameOverride": format!("N{number}") })).collect();
+        let ask = |(path, body): (&String, &Value)| tokio::spawn(Answer::of(server.request(Method::PUT, path).json(body)));
+        let running: Vec<_> = paths.iter().zip(&bodies).map(ask).collect();
+        let mut answers = Vec::new();
+        for one in running {
+            answers.push(one.await.unwrap().status.as_u16());
+        }
+        assert_eq!(answers, vec![200; 64]);
+        let listed = server.get(&format!("{TOOLSETS}/app/overrides")).await.expect(200);
+        assert_eq!(listed["items"].as_array().unwrap().len(), 48);
     }
 }

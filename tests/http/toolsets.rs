@@ -262,8 +262,8 @@ on_both! {
         let report = import(&server, "?dryRun=true&trust=true", &full("1.0.0")).await.expect(200);
         assert_eq!((&report["dryRun"], &report["change"], &report["toolset"], &report["fileCount"]), (&json!(true), &json!("install"), &Value::Null, &json!(13)));
         assert_eq!(report["launches"], json!([
-            { "id": "full~files", "commandLine": "npx -y pkg", "trusted": false },
-            { "id": "full~web", "commandLine": "https://mcp.example.org/mcp", "trusted": false },
+            { "id": "full~files", "commandLine": "npx -y pkg", "cwd": "${HOME}", "env": ["KEY=${MY_KEY}"], "headers": [], "trusted": false },
+            { "id": "full~web", "commandLine": "https://mcp.example.org/mcp", "cwd": null, "env": [], "headers": ["X-Key: ${ENV:WEB}"], "trusted": false },
         ]));
         assert_eq!(Picture::take(&server, database.data()).await, nothing);
         import(&server, "", &full("1.0.0")).await.expect(201);

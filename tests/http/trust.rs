@@ -25,13 +25,18 @@ on_both! {
         };
         let (needed, given) = ((true, false, "needs_trust".to_owned()), (true, true, "disconnected".to_owned()));
         let report = import(&server, "", &with_server("1.0.0", STDIO)).await.expect(201);
-        assert_eq!(report["launches"], json!([{ "id": "app~srv", "commandLine": "npx -y pkg", "trusted": false }]));
+        assert_eq!(report["launches"], json!([{ "id": "app~srv", "commandLine": "npx -y pkg", "cwd": null, "env": ["A=one"], "headers": [], "trusted": false }]));
         assert_eq!(state().await, needed);
         let trust = format!("{SERVERS}/app~srv/trust");
         server.post(&trust, &json!({ "commandLine": "npx -y another" })).await.expect_error(409, "CONFLICT");
         server.post(&trust, &json!({ "what": 1 })).await.expect_error(400, "BAD_REQUEST");
         assert_eq!(state().await, needed);
-        assert_eq!(server.post(&trust, &json!({ "commandLine": "npx -y pkg" })).await.expect(200)["trusted"], true);
+        let shown = server.get(&format!("{SERVERS}/app~srv")).await.expect(200)["fingerprint"].clone();
+        // Somebody changes what the command line does not show.
+        import(&server, "", &with_server("1.0.0", &STDIO.replace("one", "two"))).await.expect(200);
+        server.post(&trust, &json!({ "commandLine": "npx -y pkg", "fingerprint": shown })).await.expect_error(409, "CONFLICT");
+        import(&server, "", &with_server("1.0.0", STDIO)).await.expect(200);
+        assert_eq!(server.post(&trust, &json!({ "commandLine": "npx -y pkg", "fingerprint": shown })).await.expect(200)["trusted"], true);
         assert_eq!(state().await, given);
         // Whatever changes what would run takes the trust back, and what does not keeps it. Each differs in one thing.
         const REMOTE: &str = "url: 'https://a.example/mcp', headers: {X-A: '1'}";
@@ -95,12 +100,31 @@ on_both! {
         import(&server, "", &quiet("1.2.0", "  - {tool_id: kept, requires_confirmation: false}\n")).await.expect(200);
         assert_eq!((asks("asks").await, asks("kept").await), (true, true));
         import(&server, "", &quiet("1.3.0", "")).await.expect(200);
+        assert!(asks("asks").await, "a yes that was void does not come back");
+        server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);
         assert!(!asks("asks").await);
         import(&server, "", &quiet("1.4.0", "permissions: {network: true}\n")).await.expect(200);
         assert!(asks("asks").await);
         // A person may say so at any time.
         put(&server, &override_path("app", "app:kept"), &json!({ "requiresConfirmation": false })).await.expect(200);
         assert!(!asks("kept").await);
+    }
+
+    /// An address may give something else the second time; what was looked at is what counts.
+    async fn a_yes_is_bound_to_what_was_looked_at(database: TestDatabase) {
+        let server = serve(&database);
+        let seen = import(&server, "?dryRun=true", &with_server("1.0.0", STDIO)).await.expect(200);
+        let digest = seen["digest"].as_str().unwrap();
+        let before = Picture::take(&server, database.data()).await;
+        let other = with_server("1.0.0", &STDIO.replace("npx", "evil"));
+        import(&server, &format!("?trust=true&digest={digest}"), &other).await.expect_error(409, "CONFLICT");
+        import(&server, "?digest=x", &other).await.expect_error(400, "BAD_REQUEST");
+        assert_eq!(Picture::take(&server, database.data()).await, before);
+        let done = import(&server, &format!("?trust=true&digest={digest}"), &with_server("1.0.0", STDIO)).await.expect(201);
+        assert_eq!(done["launches"][0]["trusted"], true);
+        let wants = with_manifest(&manifest("more", "1.0.0", "permissions: {network: true}\ntool_overrides: [{tool_id: 'x:*', requires_confirmation: false}]\n"));
+        let seen = import(&server, "?dryRun=true", &wants).await.expect(200);
+        assert_eq!((&seen["permissions"], &seen["unasked"]), (&json!(["network"]), &json!(["x:*"])));
     }
 
     async fn who_may_only_use_changes_nothing(database: TestDatabase) {

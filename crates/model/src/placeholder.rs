@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(bad.parse::<Template>(), Err(PlaceholderError::Unclosed), "{bad}");
         }
         let message = "${sk-ant-0123456789012345678901234567890}".parse::<Template>().unwrap_err().to_string();
-        assert!(message.starts_with("${sk-ant-01234567890123456…} is no reference"), "{message}");
+        assert!(!message.contains("sk-ant"), "{message}");
     }
 
     #[test]

@@ -48,8 +48,6 @@ impl Toolsets {
     ) -> Result<(Installed, Staged), ExportError> {
         // Rows and files are read one after the other; a new version must not come between.
         let _turn = self.turn(org, id).await;
-        // Nobody moves the files away meanwhile.
-        let _turn = self.turn(org, id).await;
         let (installed, files) = self.read_all(org, id).await?;
         let (definition, suspicious) = export::without_secrets(installed.merged());
         if !suspicious.is_empty() && !force {

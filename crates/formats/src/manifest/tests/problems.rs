@@ -171,7 +171,7 @@ fn everything_below() {
         ),
         (
             server("    command: x\n    env:\n      A: ok\n      B: ${ENV:}\n"),
-            "9:7: mcp_servers[0].env.B ${ENV:} is no reference",
+            "9:7: mcp_servers[0].env.B what is between the braces is no variable",
         ),
         (server("    url: https://me:pw@a.example\n"), "6:5: mcp_servers[0].url must not have a user name or password"),
         (server("    url: https://a.example?token=abc\n"), "6:5: mcp_servers[0].url must not hold a secret"),

@@ -81,13 +81,13 @@ fn commands_and_what_goes_with_them() {
         (stdio("a\nb"), "command must not have line breaks"),
         (stdio("${SHELL}"), "command cannot refer to variables"),
         (args(&["ok", "${A"]), "args[1] \"${\" without \"}\""),
-        (args(&["${A:-b}"]), "args[0] ${A:-b} is no reference to a variable"),
+        (args(&["${A:-b}"]), "args[0] what is between the braces is no variable"),
         (args(&["a\0"]), "args[0] must not have a NUL"),
         (args(&[&"x".repeat(LONGEST + 1)]), "args[0] must have 0 to 4096 bytes"),
         (args(&vec!["a"; MOST_ITEMS + 1]), "args must have 0 to 200 items"),
         (env(&[("A=B", "x")]), "env.A=B is not the name of a variable"),
         (env(&[("", "x")]), "env. is not the name of a variable"),
-        (env(&[("A", "${ENV:}")]), "env.A ${ENV:} is no reference"),
+        (env(&[("A", "${ENV:}")]), "env.A what is between the braces is no variable"),
         (RawLaunch { cwd: Some(String::new()), ..stdio("npx") }, "cwd must have 1 to 4096 bytes"),
     ] {
         let found = messages(bad);
@@ -129,7 +129,7 @@ fn urls() {
         ("https://a.example?api_key=abc", "url must not hold a secret in the query parameter \"api_key\""),
         ("https://a.example?x=1&Access-Token=abc${A}", "url must not hold a secret in the query parameter"),
         ("https://a.example?key=abc", "url must not hold a secret in the query parameter \"key\""),
-        ("https://a.example/${env:X}", "url ${env:X} is no reference"),
+        ("https://a.example/${env:X}", "url what is between the braces is no variable"),
     ] {
         let found = messages(remote(bad));
         assert!(found.len() == 1 && found[0].starts_with(start), "{bad}: {found:?}");
