@@ -19,6 +19,16 @@ pub(super) fn run<T: Send, S: Send, E: Send>(
     state: impl Fn() -> S + Sync,
     work: impl Fn(T, &mut S, &mut Vec<T>) -> Result<(), E> + Sync,
 ) -> Result<Vec<S>, E> {
+    run_and(tasks, state, work, |_| {})
+}
+
+/// The same; at its end each thread does `finish` with its state.
+pub(super) fn run_and<T: Send, S: Send, E: Send>(
+    tasks: Vec<T>,
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(T, &mut S, &mut Vec<T>) -> Result<(), E> + Sync,
+    finish: impl Fn(&mut S) + Sync,
+) -> Result<Vec<S>, E> {
     let threads = thread::available_parallelism().map_or(2, NonZero::get).clamp(1, 8).min(tasks.len().max(1) * 8);
     let queue = Mutex::new(Queue { open: tasks.len(), tasks });
     let ready = Condvar::new();
@@ -41,6 +51,7 @@ pub(super) fn run<T: Send, S: Send, E: Send>(
                 ready.notify_all();
             }
         }
+        finish(&mut state);
         Ok(state)
     };
     thread::scope(|scope| {

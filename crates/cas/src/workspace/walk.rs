@@ -174,10 +174,13 @@ enum Task {
 /// Looks at everything below `start` (`""` for all).
 pub(super) fn walk(folder: &Folder, start: &str, ignored: &Ignored) -> Result<Walk, CasError> {
     let tasks = vec![Task::Folder(start.to_owned())];
-    let walks = parallel::run(tasks, Walk::default, |task, walk: &mut Walk, more| match task {
+    let by_path = |(a, _): &(WorkPath, Stat), (b, _): &(WorkPath, Stat)| a.cmp(b);
+    let work = |task, walk: &mut Walk, more: &mut Vec<Task>| match task {
         Task::Folder(path) => list(folder, path, ignored, walk, more),
         Task::Files(path, names) => look(folder, &path, &names, ignored, walk, more),
-    })?;
+    };
+    // Each thread sorts what it found, so that only whole runs are left to be merged.
+    let walks = parallel::run_and(tasks, Walk::default, work, |walk| walk.found.sort_unstable_by(by_path))?;
     let mut whole = Walk::default();
     for mut walk in walks {
         whole.found.append(&mut walk.found);
@@ -187,7 +190,8 @@ pub(super) fn walk(folder: &Folder, start: &str, ignored: &Ignored) -> Result<Wa
     // Those of many files are looked at in several tasks.
     whole.closed.sort_unstable();
     whole.closed.dedup();
-    whole.found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    // The stable sort sees the runs.
+    whole.found.sort_by(by_path);
     Ok(whole)
 }
 
