@@ -314,3 +314,21 @@ on_both! {
         assert_eq!(tool(&server, "app:later").await["enabled"], true);
     }
 }
+
+on_both! {
+    /// Whoever reads a list to its end gets nothing twice, also if the last tool of a part is removed meanwhile.
+    async fn a_list_goes_on_behind_a_tool_that_has_gone(database: TestDatabase) {
+        let server = serve(&database);
+        for id in ["first", "second"] {
+            import(&server, "", &with_manifest(&manifest(id, "1.0.0", "tools: [{id: t, entrypoint: 't:f'}]"))).await.expect(201);
+        }
+        let ids = |list: &Value| -> Vec<String> {
+            list["items"].as_array().unwrap().iter().map(|tool| tool["id"].as_str().unwrap().to_owned()).collect()
+        };
+        let part = server.get(&format!("{TOOLS}?limit=7")).await.expect(200);
+        assert_eq!(ids(&part).last().unwrap(), "first:t");
+        server.delete(&format!("{TOOLSETS}/first")).await.expect(204);
+        let rest = server.get(&format!("{TOOLS}?limit=7&cursor={}", part["nextCursor"].as_str().unwrap())).await.expect(200);
+        assert_eq!(ids(&rest), ["second:t"]);
+    }
+}

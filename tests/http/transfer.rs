@@ -227,3 +227,32 @@ async fn limits_are_kept_and_do_not_forbid_tidying_up() {
     gone.expect(204);
     assert_eq!(paths(&server, &chat).await, ["a", "c"]);
 }
+
+#[tokio::test]
+async fn a_part_is_of_the_content_that_the_caller_has_or_it_is_the_whole() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let chat = new_chat(&server).await;
+    let done = send(&server, &chat, "", form(&[("a.txt", "hello")])).await.expect(200);
+    let tag = format!("\"{}\"", done["files"][0]["sha256"].as_str().unwrap());
+    let at = format!("{CHATS}/{chat}/workspace/files/a.txt");
+    for (if_range, status, text) in [(tag.as_str(), 206, "he"), ("\"another\"", 200, "hello")] {
+        let request =
+            server.request(Method::GET, &at).header(header::RANGE, "bytes=0-1").header(header::IF_RANGE, if_range);
+        let answer = request.send().await.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.text().await.unwrap().as_str()), (status, text), "{if_range}");
+    }
+    let outside = Answer::of(server.request(Method::GET, &at).header(header::RANGE, "bytes=5-")).await;
+    outside.expect_error(416, "RANGE_NOT_SATISFIABLE");
+}
+
+/// Empty files cost no byte of the limit and an inode each.
+#[tokio::test]
+async fn a_form_has_only_so_many_files() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let chat = new_chat(&server).await;
+    send(&server, &chat, "", form(&vec![("q", ""); 10_001])).await.expect_error(413, "PAYLOAD_TOO_LARGE");
+    assert!(paths(&server, &chat).await.is_empty());
+    assert_eq!(std::fs::read_dir(database.data().join("inbox")).unwrap().count(), 0);
+}

@@ -72,15 +72,8 @@ fn look(server: &McpServer, suspicious: &mut Vec<String>) {
             if looks_like_a_secret(command) {
                 tell("the command");
             }
-            let mut named = false;
-            for (index, arg) in args.iter().enumerate() {
-                let text = written(arg);
-                // `--api-key VALUE`: whatever the value looks like, its name says what it is.
-                let value = named && !text.starts_with('-') && !is_blank(&text);
-                if value || looks_like_a_secret(&text) {
-                    tell(&format!("argument {}", index + 1));
-                }
-                named = text.starts_with('-') && !text.contains('=') && names_a_secret(&text);
+            for index in secret_args(args) {
+                tell(&format!("argument {}", index + 1));
             }
             if cwd.as_ref().is_some_and(is_secret) {
                 tell("cwd");
@@ -97,13 +90,8 @@ pub fn masked(server: &McpServer) -> Launch {
     let mut launch = server.launch.clone();
     match &mut launch {
         Launch::Stdio { args, cwd, .. } => {
-            let mut named = false;
-            for arg in args.iter_mut() {
-                let text = written(arg);
-                if (named && !text.starts_with('-') && !is_blank(&text)) || looks_like_a_secret(&text) {
-                    *arg = hidden();
-                }
-                named = text.starts_with('-') && !text.contains('=') && names_a_secret(&text);
+            for index in secret_args(args) {
+                args[index] = hidden();
             }
             if cwd.as_ref().is_some_and(|cwd| looks_like_a_secret(&written(cwd))) {
                 *cwd = Some(hidden());
@@ -113,6 +101,18 @@ pub fn masked(server: &McpServer) -> Launch {
         Launch::Remote { .. } => {}
     }
     launch
+}
+
+/// Which arguments look like a secret, by themselves or by the name before them: `--api-key VALUE`.
+fn secret_args(args: &[Template]) -> Vec<usize> {
+    let texts: Vec<String> = args.iter().map(written).collect();
+    let names = |text: &str| text.starts_with('-') && !text.contains('=') && names_a_secret(text);
+    let is_secret = |index: &usize| {
+        let text = &texts[*index];
+        let is_named = *index > 0 && names(&texts[index - 1]);
+        looks_like_a_secret(text) || (is_named && !text.starts_with('-') && !is_blank(text))
+    };
+    (0..texts.len()).filter(is_secret).collect()
 }
 
 /// Whether nothing is written there but references.

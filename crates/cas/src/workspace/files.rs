@@ -20,7 +20,8 @@ use crate::tree::Kind;
 
 impl Workspace {
     /// Writes a file, whole or not at all, making the folders above it. The executable bit of one that was there stays.
-    pub fn write_file(&self, path: &WorkPath, bytes: &[u8]) -> Result<(), CasError> {
+    #[cfg(test)]
+    pub(crate) fn write_file(&self, path: &WorkPath, bytes: &[u8]) -> Result<(), CasError> {
         self.write_with(path, self.is_executable(path), |file| disk::write(file, bytes))
     }
 
