@@ -74,10 +74,11 @@ fn only_the_store_knows_sql() {
 #[test]
 fn crates_depend_in_one_direction() {
     for (crate_, users) in [
-        ("kitbag-model", &["cas", "formats", "kitbag", "server", "store", "testkit"][..]),
+        ("kitbag-model", &["cas", "formats", "kitbag", "python", "server", "store", "testkit"][..]),
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["kitbag", "server"]),
-        ("kitbag-guard", &["kitbag", "server"]),
+        ("kitbag-guard", &["kitbag", "python", "server"]),
+        ("kitbag-python", &[]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),
         ("kitbag-testkit", &[]),
