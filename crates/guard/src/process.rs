@@ -21,6 +21,7 @@ const OUTPUT_LIMIT: u64 = 64 * 1024;
 pub struct Spec {
     program: PathBuf,
     args: Vec<OsString>,
+    passed: Vec<&'static str>,
     deadline: Duration,
 }
 
@@ -65,12 +66,18 @@ pub enum RunError {
 impl Spec {
     /// A program, by path or by name, with ten seconds to live.
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), args: Vec::new(), deadline: Duration::from_secs(10) }
+        Self { program: program.into(), args: Vec::new(), passed: Vec::new(), deadline: Duration::from_secs(10) }
     }
 
     /// With these arguments.
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// With these variables of our environment too, where they are set.
+    pub fn pass(mut self, names: &[&'static str]) -> Self {
+        self.passed.extend(names);
         self
     }
 
@@ -106,7 +113,8 @@ impl Spec {
     fn command(&self) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(&self.program);
         command.args(&self.args).env_clear();
-        command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        let known = INHERITED.iter().chain(&self.passed);
+        command.envs(known.filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         command

@@ -73,6 +73,15 @@ pub(crate) enum Command {
         /// Which shell
         shell: Shell,
     },
+    /// The process that makes sandboxes. The server starts it.
+    #[command(hide = true)]
+    GuardKeeper {
+        /// A folder like those that will be mounted.
+        sample: PathBuf,
+        /// Make no namespaces.
+        #[arg(long)]
+        plain: bool,
+    },
     #[command(hide = true)]
     Run(NotYet),
     #[command(hide = true)]

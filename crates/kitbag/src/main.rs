@@ -30,6 +30,10 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
+    // Before the runtime: this process must have one thread.
+    if let Command::GuardKeeper { sample, plain } = &cli.command {
+        return Ok(kitbag_guard::keeper::main(sample, *plain).map(|()| ExitCode::SUCCESS)?);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let place = cli.place;
     runtime.block_on(async {
@@ -43,7 +47,7 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Admin(command) => commands::admin::run(&place, command, output).await,
             Command::Doctor => commands::doctor::run(&place, output).await,
             Command::Completions { shell } => commands::completions::run(shell),
-            Command::Run(_) | Command::Executor(_) => {
+            Command::GuardKeeper { .. } | Command::Run(_) | Command::Executor(_) => {
                 Err(Failure::wrong_use("this command is not part of this version of Kitbag yet"))
             }
         }

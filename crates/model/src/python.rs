@@ -118,6 +118,31 @@ impl PythonVersion {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether an interpreter of this version will do. A condition speaks of as many numbers as it names: `3.12` is every
+    /// 3.12.
+    pub fn allows(&self, version: [u32; 3]) -> bool {
+        self.0.split(',').all(|condition| {
+            let condition = condition.trim();
+            let end = condition.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
+            let (operator, wanted) = (condition[..end].trim(), condition[end..].trim_end_matches(".*"));
+            let wanted: Vec<u32> = wanted.split('.').filter_map(|number| number.parse().ok()).collect();
+            let named = &version[..wanted.len().min(3)];
+            match operator {
+                ">=" => named >= wanted.as_slice(),
+                "<=" => named <= wanted.as_slice(),
+                ">" => named > wanted.as_slice(),
+                "<" => named < wanted.as_slice(),
+                "!=" => named != wanted.as_slice(),
+                // All numbers but the last stay.
+                "~=" => {
+                    let same = wanted.len().saturating_sub(1).max(1);
+                    named >= wanted.as_slice() && version[..same] == wanted[..same]
+                }
+                _ => named == wanted.as_slice(),
+            }
+        })
+    }
 }
 
 impl FromStr for PythonVersion {
@@ -204,6 +229,30 @@ text_serde!(Requirement);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_that_will_do() {
+        for (wanted, version, allowed) in [
+            ("3.12", [3, 12, 4], true),
+            ("3.12", [3, 11, 9], false),
+            ("3", [3, 11, 9], true),
+            ("==3.11.*", [3, 11, 9], true),
+            ("==3.11.2", [3, 11, 9], false),
+            (">=3.11", [3, 11, 0], true),
+            (">=3.11", [3, 10, 9], false),
+            (">=3.10,<3.14", [3, 13, 1], true),
+            (">=3.10, <3.14", [3, 14, 0], false),
+            ("!=3.11", [3, 11, 9], false),
+            (">3.11", [3, 11, 9], false),
+            ("<=3.11", [3, 11, 9], true),
+            ("~=3.11", [3, 14, 0], true),
+            ("~=3.11", [3, 10, 0], false),
+            ("~=3.11.2", [3, 11, 9], true),
+            ("~=3.11.2", [3, 12, 0], false),
+        ] {
+            assert_eq!(wanted.parse::<PythonVersion>().unwrap().allows(version), allowed, "{wanted} {version:?}");
+        }
+    }
 
     #[test]
     fn entrypoints() {

@@ -4,7 +4,15 @@
 //! `guard`'s making. This crate knows nothing of SQL, HTTP or who is asking.
 
 mod call;
+mod environment;
+mod frames;
+mod interpreter;
+mod logs;
+mod packages;
+mod parent;
 mod program;
+mod rooms;
+mod running;
 mod workers;
 
 pub use call::{Event, Failure, FailureKind, Finished, Job, LoggedLine, Stop, Stream};

@@ -65,3 +65,19 @@ pub struct Described {
     /// What it returns, if its annotation says so.
     pub output_schema: Option<Map<String, Value>>,
 }
+
+impl Described {
+    /// One that cannot be called.
+    pub(crate) fn broken(entrypoint: Entrypoint, problem: String) -> Self {
+        Self {
+            entrypoint,
+            problem: Some(problem),
+            name: None,
+            description: None,
+            requires_confirmation: None,
+            category: None,
+            input_schema: Map::new(),
+            output_schema: None,
+        }
+    }
+}

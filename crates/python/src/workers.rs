@@ -1,35 +1,47 @@
-//! All workers of a server.
+//! All workers of a server: the keeper, the warm parents, the rooms.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kitbag_model::{ChatId, OrgId, Timestamp};
+use kitbag_guard::keeper::Keeper;
+use kitbag_model::{BUILTINS, ChatId, OrgId, PythonNeeds, Timestamp};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::{OnceCell, watch};
 
 use crate::call::{Event, Failure, FailureKind, Finished, Job, Stop};
-use crate::program::{Description, Program};
+use crate::environment::Environments;
+use crate::interpreter::{self, Interpreter};
+use crate::packages;
+use crate::parent::{Makings, Parent, StartError};
+use crate::program::{Described, Description, Entry, Program};
+use crate::rooms::Rooms;
+use crate::running::Running;
 
 /// How workers are set up.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The data folder: environments and the SDK are kept below it.
+    /// The data folder: environments and the packages of the program are kept below it.
     pub data: PathBuf,
+    /// The program and the arguments that start the keeper.
+    pub keeper: Vec<PathBuf>,
     /// Whether a call is refused when a layer of the sandbox cannot be had.
     pub require_sandbox: bool,
     /// The most bytes of memory for one process of a call.
     pub memory: u64,
     /// The most bytes of one result.
     pub most_result_bytes: u64,
-    /// The most processes of one chat that outlive their calls.
+    /// The most calls of one chat that leave something running.
     pub most_left_running: usize,
     /// An idle parent ends after this long.
     pub idle: Duration,
 }
 
 /// Why there is no worker.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The machine lacks something; the text says what, and what to do.
     #[error("{0}")]
@@ -51,67 +63,300 @@ pub struct Process {
     pub started_at: Timestamp,
 }
 
+type Key = (OrgId, String);
+
 /// All workers of a server. Clones share them.
-#[derive(Clone, Debug)]
-pub struct Workers {
+#[derive(Clone)]
+pub struct Workers(Arc<Inner>);
+
+struct Inner {
     settings: Settings,
+    environments: Environments,
+    interpreters: OnceCell<Vec<Interpreter>>,
+    packages: OnceCell<PathBuf>,
+    keeper: tokio::sync::Mutex<Option<Arc<Keeper>>>,
+    parents: Mutex<HashMap<Key, Arc<Slot>>>,
+    rooms: Rooms,
+    over: watch::Sender<bool>,
 }
+
+/// The place of one toolset's parent. Whoever holds it is starting one.
+#[derive(Default)]
+struct Slot(tokio::sync::Mutex<Option<Arc<Parent>>>);
 
 impl Workers {
     /// Nothing is started yet.
     pub fn new(settings: Settings) -> Self {
-        Self { settings }
+        Self(Arc::new(Inner {
+            environments: Environments::new(&settings.data),
+            settings,
+            interpreters: OnceCell::new(),
+            packages: OnceCell::new(),
+            keeper: tokio::sync::Mutex::default(),
+            parents: Mutex::default(),
+            rooms: Rooms::default(),
+            over: watch::Sender::new(false),
+        }))
+    }
+
+    /// The tools that are compiled in, as a program.
+    pub async fn builtin(&self) -> Result<Program, WorkerError> {
+        let entry = |tool: &kitbag_model::Builtin| {
+            let module = if tool.id == "run_command" { "shell" } else { "files" };
+            let entrypoint = format!("kitbag_builtin.{module}:{}", tool.id);
+            Entry { entrypoint: entrypoint.parse().expect("built-in tools have good names"), input_schema: None }
+        };
+        let folder = self.packages().await?;
+        Ok(Program {
+            org: OrgId::local(),
+            toolset: "builtin".to_owned(),
+            generation: folder.display().to_string(),
+            folder,
+            entries: BUILTINS.iter().map(entry).collect(),
+            needs: PythonNeeds::default(),
+            network: false,
+            listen: false,
+            trusted: true,
+        })
+    }
+
+    /// Whether everything that a program needs is there, so that it can start without fetching anything.
+    pub async fn is_prepared(&self, program: &Program) -> bool {
+        let interpreter = self.interpreter(program).await;
+        interpreter.is_ok_and(|interpreter| self.0.environments.is_ready(program, &interpreter))
     }
 
     /// Builds the environment that a program needs, unless it is there. `heard` gets lines of progress.
-    pub async fn prepare(&self, _program: &Program, _heard: UnboundedSender<String>) -> Result<(), WorkerError> {
-        Err(self.nothing())
+    pub async fn prepare(&self, program: &Program, heard: UnboundedSender<String>) -> Result<(), WorkerError> {
+        let interpreter = self.interpreter(program).await?;
+        self.0.environments.of(program, &interpreter, &heard).await.map(drop)
     }
 
     /// What a program's code says of its tools. The environment is built if it must be.
-    pub async fn describe(&self, _program: &Program) -> Result<Description, WorkerError> {
-        Err(self.nothing())
+    pub async fn describe(&self, program: &Program) -> Result<Description, WorkerError> {
+        Ok(self.parent(program).await?.description.clone())
     }
 
     /// Makes one call, to its end: when this returns, everything that the call started is dead or listed by
     /// [`Workers::processes`].
-    pub async fn call(&self, _program: &Program, _job: Job, _heard: UnboundedSender<Event>, _stop: Stop) -> Finished {
-        let failure = Failure { kind: FailureKind::Unavailable, message: self.nothing().to_string(), traceback: None };
-        Finished {
-            result: Err(failure),
-            logs: Vec::new(),
-            logs_cut: 0,
-            layers: Vec::new(),
-            missing_layers: Vec::new(),
-            left_running: false,
+    pub async fn call(&self, program: &Program, job: Job, heard: UnboundedSender<Event>, stop: Stop) -> Finished {
+        let made = async {
+            let parent = self.parent(program).await?;
+            let keeper = self.keeper().await?;
+            let unavailable = |error: kitbag_guard::keeper::KeeperError| WorkerError::Unavailable(error.to_string());
+            let room = self.0.rooms.of(&keeper, &job.org, job.chat).await.map_err(unavailable)?;
+            Ok::<_, WorkerError>((parent, keeper, room))
+        };
+        let mut cancelled = stop.clone();
+        let made = tokio::select! {
+            made = made => made,
+            _ = cancelled.wait_for(|stop| *stop) => return without_a_worker(FailureKind::Cancelled, "the call was cancelled"),
+        };
+        match made {
+            Ok((parent, keeper, room)) => {
+                let settings = &self.0.settings;
+                let running = Running { keeper: &keeper, parent: &parent, room: &room, settings, program };
+                running.run(job, heard, stop).await
+            }
+            Err(error) => without_a_worker(FailureKind::Unavailable, &error.to_string()),
         }
     }
 
     /// What still runs of a chat's calls.
-    pub async fn processes(&self, _org: &OrgId, _chat: ChatId) -> Vec<Process> {
-        Vec::new()
+    pub async fn processes(&self, org: &OrgId, chat: ChatId) -> Vec<Process> {
+        let Some(room) = self.0.rooms.find(org, chat) else { return Vec::new() };
+        let looked = tokio::task::spawn_blocking(move || room.processes());
+        looked.await.unwrap_or_default()
     }
 
     /// Ends one of them. Whether there was one.
-    pub async fn stop_process(&self, _org: &OrgId, _chat: ChatId, _id: &str) -> bool {
-        false
+    pub async fn stop_process(&self, org: &OrgId, chat: ChatId, id: &str) -> bool {
+        self.0.rooms.find(org, chat).is_some_and(|room| room.end(|left| left.id == id))
     }
 
     /// Ends everything of a chat.
-    pub async fn end_chat(&self, _org: &OrgId, _chat: ChatId) {}
+    pub async fn end_chat(&self, org: &OrgId, chat: ChatId) {
+        if let Some(room) = self.0.rooms.remove(org, chat) {
+            room.end(|_| true);
+        }
+    }
 
     /// Ends everything of a toolset, for it was changed or removed.
-    pub async fn end_toolset(&self, _org: &OrgId, _toolset: &str) {}
+    pub async fn end_toolset(&self, org: &OrgId, toolset: &str) {
+        for ((owner, _), room) in self.0.rooms.all() {
+            if owner == *org {
+                room.end(|left| left.toolset == toolset);
+            }
+        }
+        let slot = self.parents().remove(&(org.clone(), toolset.to_owned()));
+        let Some(slot) = slot else { return };
+        let parent = slot.0.lock().await.take();
+        if let Some(parent) = parent {
+            parent.end().await;
+        }
+    }
 
     /// Connects to a port that a process of the chat listens on, inside the chat's own network.
-    pub async fn connect(&self, _org: &OrgId, _chat: ChatId, _port: u16) -> io::Result<TcpStream> {
-        Err(io::Error::from(io::ErrorKind::ConnectionRefused))
+    pub async fn connect(&self, org: &OrgId, chat: ChatId, port: u16) -> io::Result<TcpStream> {
+        let nothing = || io::Error::new(io::ErrorKind::ConnectionRefused, format!("nothing listens on port {port}"));
+        let room = self.0.rooms.find(org, chat).ok_or_else(nothing)?;
+        let keeper = self.0.keeper.lock().await.clone().ok_or_else(nothing)?;
+        room.connect(&keeper, port).await
+    }
+
+    /// Ends parents that have been idle for long. Call it now and then.
+    pub async fn tidy(&self) {
+        let slots: Vec<Arc<Slot>> = self.parents().values().cloned().collect();
+        for slot in slots {
+            let Ok(mut parent) = slot.0.try_lock() else { continue };
+            let idle = |parent: &Arc<Parent>| {
+                // A call that runs, or left something running, holds it too.
+                Arc::strong_count(parent) == 1 && parent.used().elapsed() > self.0.settings.idle
+            };
+            if parent.as_ref().is_some_and(idle) {
+                *parent = None;
+            }
+        }
     }
 
     /// Ends everything.
-    pub async fn shut_down(&self) {}
+    pub async fn shut_down(&self) {
+        self.0.over.send_replace(true);
+        for (_, room) in self.0.rooms.all() {
+            room.end(|_| true);
+        }
+        let slots: Vec<Arc<Slot>> = self.parents().drain().map(|(_, slot)| slot).collect();
+        for slot in slots {
+            if let Some(parent) = slot.0.lock().await.take() {
+                parent.end().await;
+            }
+        }
+        *self.0.keeper.lock().await = None;
+    }
 
-    fn nothing(&self) -> WorkerError {
-        WorkerError::Unavailable(format!("there are no workers in {}", self.settings.data.display()))
+    fn parents(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Slot>>> {
+        self.0.parents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn packages(&self) -> Result<PathBuf, WorkerError> {
+        let install = || async { packages::install(&self.0.settings.data) };
+        let installed = self.0.packages.get_or_try_init(install).await;
+        installed
+            .cloned()
+            .map_err(|error| WorkerError::Unavailable(format!("the worker's files cannot be written: {error}")))
+    }
+
+    async fn interpreter(&self, program: &Program) -> Result<Interpreter, WorkerError> {
+        let installed = self.0.interpreters.get_or_init(interpreter::find).await;
+        interpreter::choose(installed, program.needs.version.as_ref())
+    }
+
+    /// The keeper, which is started if there is none, or none any more.
+    async fn keeper(&self) -> Result<Arc<Keeper>, WorkerError> {
+        let mut keeper = self.0.keeper.lock().await;
+        if let Some(keeper) = keeper.as_ref().filter(|keeper| keeper.is_alive()) {
+            return Ok(Arc::clone(keeper));
+        }
+        if *self.0.over.borrow() {
+            return Err(WorkerError::Unavailable("the server is ending".to_owned()));
+        }
+        let Settings { keeper: command, data, require_sandbox, .. } = &self.0.settings;
+        let started = match Keeper::start(command, data, false).await {
+            Err(error) if !require_sandbox => {
+                tracing::warn!(%error, "tools run without namespaces, as the configuration allows");
+                Keeper::start(command, data, true).await
+            }
+            started => started,
+        };
+        let started = Arc::new(started.map_err(|error| WorkerError::Unavailable(error.to_string()))?);
+        *keeper = Some(Arc::clone(&started));
+        Ok(started)
+    }
+
+    /// The warm parent of a program as it is now.
+    async fn parent(&self, program: &Program) -> Result<Arc<Parent>, WorkerError> {
+        let slot = Arc::clone(self.parents().entry((program.org.clone(), program.toolset.clone())).or_default());
+        let mut place = slot.0.lock().await;
+        let keeper = self.keeper().await?;
+        let fits = |parent: &&Arc<Parent>| {
+            parent.generation == program.generation
+                && parent.powers == (program.network, program.listen)
+                && parent.is_alive()
+        };
+        if let Some(parent) = place.as_ref().filter(fits) {
+            return Ok(Arc::clone(parent));
+        }
+        let packages = self.packages().await?;
+        let interpreter = self.interpreter(program).await?;
+        let (heard, mut lines) = unbounded_channel();
+        let toolset = program.toolset.clone();
+        tokio::spawn(async move {
+            while let Some(line) = lines.recv().await {
+                tracing::info!(toolset, "{line}");
+            }
+        });
+        let environment = self.0.environments.of(program, &interpreter, &heard).await?;
+        let makings = Makings {
+            keeper: &keeper,
+            packages: &packages,
+            interpreter: &interpreter,
+            environment: environment.as_deref(),
+            settings: &self.0.settings,
+        };
+        let parent = match Parent::start(&makings, program, &program.entries).await {
+            Err(StartError::Code(_)) => one_by_one(&makings, program).await?,
+            started => started.map_err(|error| match error {
+                StartError::Code(message) => WorkerError::Unavailable(message),
+                StartError::Worker(error) => error,
+            })?,
+        };
+        let parent = Arc::new(parent);
+        *place = Some(Arc::clone(&parent));
+        Ok(parent)
+    }
+}
+
+/// The code of some module ends its process, or never ends. Each is tried alone, and those that do so are left out.
+async fn one_by_one(makings: &Makings<'_>, program: &Program) -> Result<Parent, WorkerError> {
+    let mut problems: HashMap<&str, String> = HashMap::new();
+    let mut modules: Vec<&str> = program.entries.iter().map(|entry| entry.entrypoint.module()).collect();
+    modules.sort_unstable();
+    modules.dedup();
+    for module in modules {
+        let of_module: Vec<Entry> =
+            program.entries.iter().filter(|entry| entry.entrypoint.module() == module).cloned().collect();
+        match Parent::start(makings, program, &of_module).await {
+            Ok(parent) => parent.end().await,
+            Err(StartError::Code(message)) => drop(problems.insert(module, message)),
+            Err(StartError::Worker(error)) => return Err(error),
+        }
+    }
+    let good: Vec<Entry> =
+        program.entries.iter().filter(|entry| !problems.contains_key(entry.entrypoint.module())).cloned().collect();
+    let mut parent = match Parent::start(makings, program, &good).await {
+        Ok(parent) => parent,
+        Err(StartError::Code(message)) => return Err(WorkerError::Unavailable(message)),
+        Err(StartError::Worker(error)) => return Err(error),
+    };
+    let mut found = std::mem::take(&mut parent.description.tools).into_iter();
+    parent.description.tools = program
+        .entries
+        .iter()
+        .filter_map(|entry| match problems.get(entry.entrypoint.module()) {
+            Some(problem) => Some(Described::broken(entry.entrypoint.clone(), problem.clone())),
+            None => found.next(),
+        })
+        .collect();
+    Ok(parent)
+}
+
+fn without_a_worker(kind: FailureKind, message: &str) -> Finished {
+    Finished {
+        result: Err(Failure { kind, message: message.to_owned(), traceback: None }),
+        logs: Vec::new(),
+        logs_cut: 0,
+        layers: Vec::new(),
+        missing_layers: Vec::new(),
+        left_running: false,
     }
 }

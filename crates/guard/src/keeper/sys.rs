@@ -1,0 +1,59 @@
+//! The few calls to the kernel that no safe library offers. The keeper has one thread, which is what makes them sound.
+#![allow(unsafe_code, reason = "this is the room for it; each says why it is sound")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::process::Pid;
+
+/// Makes a copy of this process. None in the copy.
+///
+/// Only for a process with one thread: in a copy of many, locks that other threads held would never be opened.
+pub(super) fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: the process has one thread, so that the copy is whole.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(Pid::from_raw(pid)) }
+}
+
+/// Ends this process at once: what its parent had open and buffered is the parent's affair.
+pub(super) fn exit(code: i32) -> ! {
+    // SAFETY: it takes a number and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Attributes for everything in a tree of mounts.
+pub(super) fn set_attributes(tree: BorrowedFd<'_>, set: u64, id_map: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let id_map_bit = if id_map.is_some() { libc::MOUNT_ATTR_IDMAP } else { 0 };
+    let attributes = libc::mount_attr {
+        attr_set: set | id_map_bit,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: id_map.map_or(0, |fd| u64::try_from(fd.as_raw_fd()).expect("descriptors are not negative")),
+    };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the path is a constant, and the structure outlives the call, which reads as many bytes as it is told.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Switches the loopback interface of this network on.
+pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: zero is a good value of every field.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = libc::c_char::try_from(*from).expect("ASCII");
+    }
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).expect("two small bits");
+    // SAFETY: the request is the structure that this call reads, and outlives it.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,159 @@
+"""One call, in the child that is for it alone."""
+
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from typing import Any, Callable, Dict, List
+
+from kitbag_worker import frames, kernel
+
+Runtime = Any
+
+
+class Stopped(BaseException):
+    """Kitbag wants the call to end. Not an Exception: a tool that catches everything should not catch this."""
+
+
+def run(house: Dict[str, Any], runtime: Runtime, filters: List[Any], talk: socket.socket, listen: bool) -> None:
+    """Locks the door, takes the request, runs the tool, sends what it returned. Never returns."""
+    try:
+        layers, missing = _lock(house, filters)
+        # The kernel says beside this byte who sent it: so Kitbag knows which process to end.
+        talk.sendall(b"S")
+        request = frames.read(talk)
+        if request is None:
+            os._exit(0)
+        frames.write(talk, {"type": "started", "layers": layers, "missing": missing})
+        _limit(request)
+        # Before the tool has a say: the first process of a namespace gets no signal that it has no handler for.
+        signal.signal(signal.SIGTERM, _stop(house["namespaces"]))
+        reply = runtime.invoke(
+            house["root"],
+            request["entrypoint"],
+            request["args"],
+            runtime.Context(
+                house["workspace"] or request["workspace"],
+                request["chat"],
+                request["toolset"],
+                emit=_emitter(talk),
+                listen=listen,
+            ),
+            request["most_bytes"],
+        )
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _flush()
+        left = listen and house["namespaces"] and _others()
+        frames.write(talk, {"type": "result", "left": bool(left), **reply})
+        talk.shutdown(socket.SHUT_WR)
+        if left:
+            _stay()
+    except Stopped:
+        pass
+    except BaseException as error:  # noqa: B902
+        _say(talk, error)
+    _flush()
+    os._exit(0)
+
+
+def _lock(house: Dict[str, Any], filters: List[Any]) -> Any:
+    """The walls that stand inside the room. What the machine cannot give is named; if it must, nothing runs."""
+    layers, missing = [], []
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass
+    if house["namespaces"]:
+        layers += ["namespaces", "network" if house["network"] else "no network"]
+        kernel.drop_capabilities()
+    else:
+        missing += ["namespaces", "no network"]
+    kernel.no_new_privileges()
+    version = house["landlock"]
+    if version:
+        writing = [house["workspace"] or os.getcwd(), *house["writing"]]
+        kernel.landlock(version, house["reading"], writing)
+        layers.append(f"landlock {version}")
+    else:
+        missing.append("landlock")
+    if house["require"] and missing:
+        raise RuntimeError("the sandbox lacks " + ", ".join(missing))
+    kernel.apply_filters(filters)
+    return [*layers, "seccomp", "limits"], missing
+
+
+def _limit(request: Dict[str, Any]) -> None:
+    for kind, most in ((resource.RLIMIT_NPROC, request["processes"]), (resource.RLIMIT_CPU, request["seconds"])):
+        try:
+            resource.setrlimit(kind, (most, most))
+        except (OSError, ValueError):
+            pass
+
+
+def _stop(alone: bool) -> Callable[..., None]:
+    def stop(*_: Any) -> None:
+        if alone:
+            try:
+                os.kill(-1, signal.SIGTERM)
+            except OSError:
+                pass
+        raise Stopped
+
+    return stop
+
+
+def _emitter(talk: socket.socket) -> Callable[[Dict[str, Any]], None]:
+    lock = threading.Lock()
+
+    def emit(message: Dict[str, Any]) -> None:
+        with lock:
+            frames.write(talk, message)
+
+    return emit
+
+
+def _say(talk: socket.socket, error: BaseException) -> None:
+    try:
+        message = f"{type(error).__name__}: {error}"
+        frames.write(talk, {"type": "result", "left": False, "error": {"kind": "worker", "message": message, "traceback": None}})
+    except BaseException:  # noqa: B902
+        pass
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def _others() -> bool:
+    """Whether something is alive beside this process, which is the first of its namespace."""
+    _bury()
+    return any(name.isdigit() and name != "1" for name in os.listdir("/proc"))
+
+
+def _bury() -> bool:
+    """Whether there are children left, after the dead are buried."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if pid == 0:
+            return True
+
+
+def _stay() -> None:
+    """What the tool left running lives as long as this process, which does nothing but wait for it to end."""
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+        except InterruptedError:
+            continue

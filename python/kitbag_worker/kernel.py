@@ -1,0 +1,115 @@
+"""Calls to the kernel that Python has no names for: entering a room, and locking the door behind it.
+
+Everything that a call needs is prepared here when the parent starts, so that a child has little left to do.
+"""
+
+import ctypes
+import os
+import struct
+from typing import List, Tuple
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+
+NEWNS, NEWUSER, NEWPID, NEWNET, NEWIPC = 0x20000, 0x10000000, 0x20000000, 0x40000000, 0x08000000
+_NOSUID, _NODEV, _NOEXEC = 2, 4, 8
+_MOVE_MOUNT, _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 429, 444, 445, 446
+_NO_NEW_PRIVS, _SET_SECCOMP, _SUBREAPER, _DEATH_SIGNAL = 38, 22, 36, 1
+
+# Landlock's rights. A kernel that is older has fewer; those it does not know are left out.
+_EXECUTE, _WRITE, _READ, _READ_DIR = 1, 2, 4, 8
+_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{what}: {os.strerror(error)}")
+    return result
+
+
+def enter_room(user: int, network: int) -> None:
+    """Goes into a chat's user namespace and, if there is one to go into, its network."""
+    _check(_libc.setns(user, NEWUSER), "setns user")
+    if network >= 0:
+        _check(_libc.setns(network, NEWNET), "setns net")
+    _check(_libc.unshare(NEWNS | NEWPID | NEWIPC), "unshare")
+
+
+def mount_workspace(tree: int) -> None:
+    """Puts the workspace where tools expect it."""
+    _check(_syscall(_MOVE_MOUNT, tree, b"", -100, b"/workspace", 4), "move_mount")
+
+
+def mount_private() -> None:
+    """A temporary folder, shared memory and a view of the processes that only this call has."""
+    tmpfs = [(b"/tmp", b"size=512m,mode=1777"), (b"/dev/shm", b"size=128m,mode=1777")]
+    for target, options in tmpfs:
+        _check(_libc.mount(b"tmpfs", target, b"tmpfs", _NOSUID | _NODEV, options), "mount tmpfs")
+    _check(_libc.mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC, None), "mount proc")
+
+
+def drop_capabilities() -> None:
+    """Entering a room gave all power over it. From here on there is none."""
+    header = struct.pack("<Ii", 0x20080522, 0)
+    _check(_libc.capset(header, bytes(24)), "capset")
+
+
+def no_new_privileges() -> None:
+    _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+
+
+def become_reaper() -> None:
+    """Orphans of this process's children become its own."""
+    _check(_libc.prctl(_SUBREAPER, 1, 0, 0, 0), "subreaper")
+
+
+def die_with_parent() -> None:
+    _check(_libc.prctl(_DEATH_SIGNAL, 9, 0, 0, 0), "pdeathsig")
+
+
+def landlock_version() -> int:
+    """0 if the kernel has none."""
+    return max(0, _syscall(_CREATE_RULESET, None, 0, 1))
+
+
+def landlock(version: int, reading: List[str], writing: List[str]) -> None:
+    """From here on only what is below these paths can be read, and only what is below those be changed."""
+    everything = (1 << _RIGHTS.get(min(version, 5), 16)) - 1
+    # Sockets without a name in the file system, and signals, stay inside from version 6 on.
+    scoped = 3 if version >= 6 else 0
+    attributes = struct.pack("<QQQ", everything, 0, scoped)
+    length = 24 if version >= 6 else 16 if version >= 4 else 8
+    rules = _check(_syscall(_CREATE_RULESET, attributes, length, 0), "landlock")
+    try:
+        for paths, rights in ((reading, _EXECUTE | _READ | _READ_DIR), (writing, everything)):
+            for path in paths:
+                try:
+                    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+                except OSError:
+                    continue
+                if not os.path.isdir(path):
+                    rights = rights & (everything & (_EXECUTE | _WRITE | _READ | 1 << 14 | 1 << 15))
+                try:
+                    _check(_syscall(_ADD_RULE, rules, 1, struct.pack("<Qi", rights, handle), 0), "landlock " + path)
+                finally:
+                    os.close(handle)
+        _check(_syscall(_RESTRICT_SELF, rules, 0), "landlock")
+    finally:
+        os.close(rules)
+
+
+def prepare_filters(programs: List[bytes]) -> List[Tuple[bytes, object]]:
+    """Filters, ready to be applied."""
+    prepared = []
+    for program in programs:
+        steps = ctypes.create_string_buffer(program, len(program))
+        prepared.append((struct.pack("@HP", len(program) // 8, ctypes.addressof(steps)), steps))
+    return prepared
+
+
+def apply_filters(filters: List[Tuple[bytes, object]]) -> None:
+    """From here on some calls to the kernel are refused."""
+    for program, _ in filters:
+        _check(_libc.prctl(_SET_SECCOMP, 2, program, 0, 0), "seccomp")
