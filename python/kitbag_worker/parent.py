@@ -108,7 +108,7 @@ def _usher(door: socket.socket, taking: int, house: Dict[str, Any], runtime: Any
             os.chdir(note[1:].decode())
         pid = os.fork()
         if pid == 0:
-            _become(house, talk, out, err, control)
+            _become(house, talk, out, err)
             call.run(house, runtime, filters, socket.socket(fileno=3), listen)
         talk.close()
         os.close(out)
@@ -122,17 +122,19 @@ def _usher(door: socket.socket, taking: int, house: Dict[str, Any], runtime: Any
     os._exit(0)
 
 
-def _become(house: Dict[str, Any], talk: socket.socket, out: int, err: int, control: socket.socket) -> None:
+def _become(house: Dict[str, Any], talk: socket.socket, out: int, err: int) -> None:
     """The first process of the call's namespace, with nothing open but what is its own."""
     os.setsid()
-    control.close()
-    os.dup2(out, 1)
-    os.dup2(err, 2)
-    number = os.dup2(talk.detach(), 3, inheritable=False)
-    os.closerange(number + 1, 4096)
     if house["namespaces"]:
         kernel.mount_private()
         os.chdir(house["workspace"])
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    # The last that can fail: from here on there is nobody but the tool's own socket to complain to.
+    number = talk.detach()
+    if number != 3:
+        os.dup2(number, 3, inheritable=False)
+    os.closerange(4, 4096)
 
 
 def _watch(pid: int, control: socket.socket, alone: bool) -> None:

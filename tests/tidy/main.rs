@@ -78,7 +78,7 @@ fn crates_depend_in_one_direction() {
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["kitbag", "server"]),
         ("kitbag-guard", &["kitbag", "python", "server"]),
-        ("kitbag-python", &[]),
+        ("kitbag-python", &["kitbag"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),
         ("kitbag-testkit", &[]),

@@ -1,0 +1,48 @@
+//! A call that works.
+
+use kitbag_python::{Event, Stream};
+use serde_json::json;
+
+use crate::kit::Kit;
+
+#[tokio::test]
+async fn a_tool_reads_and_writes_the_workspace() {
+    let kit = Kit::new();
+    let text = "
+from pathlib import Path
+from covalt_toolset import tool, get_context
+
+@tool(description='Say it louder')
+def shout(path: str, times: int = 2) -> dict:
+    context = get_context()
+    context.progress(0.5, 'half')
+    context.log('a word')
+    print('printed')
+    text = (context.workspace / path).read_text()
+    (context.workspace / 'loud.txt').write_text(text.upper() * times)
+    return {'path': 'loud.txt', 'chat': context.chat_id, 'toolset': context.toolset_id, 'where': str(context.workspace)}
+
+def plain(workspace: Path, name: str) -> list:
+    return sorted(p.name for p in workspace.iterdir()) + [name]
+";
+    let program = kit.program("loud", text, &["shout", "plain"]);
+    let described = kit.workers.describe(&program).await.unwrap();
+    assert_eq!(described.tools[0].problem, None);
+    assert_eq!(described.tools[0].description.as_deref(), Some("Say it louder"));
+    assert_eq!(described.tools[0].input_schema["properties"]["times"]["default"], json!(2));
+    std::fs::write(kit.workspace().join("a.txt"), "hi").unwrap();
+    let (finished, events) = kit.call(&program, kit.job("shout", json!({ "path": "a.txt" }))).await;
+    let expected = json!({ "path": "loud.txt", "chat": kit.chat, "toolset": "loud", "where": "/workspace" });
+    assert_eq!(finished.result.unwrap(), expected, "{:?}", finished.logs);
+    assert_eq!(std::fs::read_to_string(kit.workspace().join("loud.txt")).unwrap(), "HIHI");
+    let half = Event::Progress { fraction: Some(0.5), message: Some("half".to_owned()) };
+    assert!(events.contains(&half), "{events:?}");
+    let said: Vec<_> = finished.logs.iter().map(|line| (line.stream, line.text.as_str())).collect();
+    assert!(said.contains(&(Stream::Stdout, "printed")) && said.contains(&(Stream::Log, "a word")), "{said:?}");
+    assert!(
+        finished.missing_layers.is_empty() && finished.layers.contains(&"seccomp".to_owned()),
+        "{finished:?}",
+        finished = finished.layers
+    );
+    assert_eq!(kit.returned(&program, "plain", json!({ "name": "x" })).await, json!(["a.txt", "loud.txt", "x"]));
+}

@@ -1,0 +1,4 @@
+//! Workers, without a server: real Python in the real sandbox, one program and one call at a time.
+
+mod basics;
+mod kit;
