@@ -1,6 +1,6 @@
 """What is Pydantic's: models as arguments and results, and limits in Annotated. These need the real one."""
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 pytest.importorskip("pydantic")
@@ -89,8 +89,8 @@ class Checked:
 def test_arguments(toolset, hint, good, bad):
     toolset.write("t.py", HEADER + f"\n@tool\ndef f(x: {hint}): return repr(x)\n")
     schema = toolset.schema("t:f")
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
+    jsonschema_rs.meta.validate(schema)
+    validator = jsonschema_rs.Draft202012Validator(schema)
     assert "$defs" not in str(schema["properties"]).replace("#/$defs/", "")
     for value, arrives in good:
         validator.validate({"x": value})
@@ -119,9 +119,9 @@ def test_models_of_one_name_stay_apart(toolset):
         toolset.write(f"{name}.py", f"from pydantic import BaseModel\nclass In(BaseModel):\n    {field}\nclass P(BaseModel):\n    inner: In\n")
     toolset.write("t.py", "import a, b\ndef f(one: list[a.P], two: list[b.P]): pass\n")
     schema = toolset.schema("t:f")
-    jsonschema.Draft202012Validator(schema).validate({"one": [{"inner": {"x": 1}}], "two": [{"inner": {"y": "s"}}]})
-    assert not jsonschema.Draft202012Validator(schema).is_valid({"one": [{"inner": {"y": "s"}}], "two": []})
-    assert not jsonschema.Draft202012Validator(schema).is_valid({"one": [], "two": [{"inner": {"x": 1}}]})
+    jsonschema_rs.Draft202012Validator(schema).validate({"one": [{"inner": {"x": 1}}], "two": [{"inner": {"y": "s"}}]})
+    assert not jsonschema_rs.Draft202012Validator(schema).is_valid({"one": [{"inner": {"y": "s"}}], "two": []})
+    assert not jsonschema_rs.Draft202012Validator(schema).is_valid({"one": [], "two": [{"inner": {"x": 1}}]})
 
 
 @pytest.mark.parametrize(
