@@ -22,8 +22,11 @@ def describe(error: BaseException, root: str) -> str:
             text = f"{error.msg} ({_relative(error.filename, root) or error.filename}, line {error.lineno})"
         else:
             text = str(error)
-    except BaseException as inner:
-        text = f"its text cannot be shown, since __str__ raised {type(inner).__name__}"
+        inner = getattr(error, "exceptions", ())
+        if isinstance(inner, tuple) and inner and kind.endswith("ExceptionGroup"):
+            text += ": " + "; ".join(describe(each, root) for each in inner[:5])
+    except BaseException as failure:
+        text = f"its text cannot be shown, since __str__ raised {type(failure).__name__}"
     return safe(f"{kind}: {text}" if text else kind)
 
 
@@ -36,6 +39,8 @@ def trimmed(error: BaseException, root: str) -> Optional[str]:
         while current is not None and id(current) not in seen and len(seen) < 5:
             seen.add(id(current))
             frames = _frames(current.__traceback__, root) + _syntax(current, root)
+            for each in getattr(current, "exceptions", ())[:5] if type(current).__name__.endswith("ExceptionGroup") else ():
+                frames += _frames(each.__traceback__, root)
             if frames:
                 parts.append("\n".join(["Traceback (most recent call last):", *frames, describe(current, root)]))
             if current.__cause__ is not None:

@@ -55,6 +55,7 @@ class Book:
         self.output = output
         self.definitions: Dict[str, Schema] = {}
         self._names: Dict[int, str] = {}
+        self._made: Dict[int, Schema] = {}
 
     def define(self, owner: object, wanted: str, make: Callable[[], Schema]) -> Schema:
         """A reference to the definition of `owner`, which is made at its first use. It may refer to itself."""
@@ -64,6 +65,12 @@ class Book:
             self.definitions[name] = {}
             self.definitions[name].update(make())
         return {"$ref": f"#/$defs/{name}"}
+
+    def once(self, owner: object, make: Callable[[], Schema]) -> Schema:
+        """What `owner` became here at its first use."""
+        if id(owner) not in self._made:
+            self._made[id(owner)] = make()
+        return dict(self._made[id(owner)])
 
     def free(self, wanted: str) -> str:
         wanted = re.sub(r"\W+", "_", wanted).strip("_") or "Value"
@@ -76,19 +83,33 @@ class Book:
     def adopt(self, schema: Schema) -> Schema:
         """A schema that brings definitions of its own: they move here, under other names where theirs are taken."""
         brought: Dict[str, Schema] = schema.pop("$defs", {})
+        # Those that are here already: equal, and so is all that they refer to.
+        same = {name for name, definition in brought.items() if self.definitions.get(name) == definition}
+        while others := {name for name in same if not same.issuperset(references(brought[name]))}:
+            same -= others
         names: Dict[str, str] = {}
         for name, definition in brought.items():
-            # The same model, met a second time: what it refers to is compared by its name.
-            same = name in self.definitions and self.definitions[name] == definition
-            names[name] = name if same else self.free(name)
-            if not same:
+            names[name] = name if name in same else self.free(name)
+            if name not in same:
                 self.definitions[names[name]] = definition
         moved = {f"#/$defs/{old}": f"#/$defs/{new}" for old, new in names.items() if old != new}
         if moved:
-            for new in names.values():
-                _rename(self.definitions[new], moved)
+            for old, new in names.items():
+                if old not in same:
+                    _rename(self.definitions[new], moved)
             _rename(schema, moved)
         return schema
+
+
+def references(schema: Any) -> List[str]:
+    """The names of the definitions that a schema refers to itself."""
+    found = []
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str) and schema["$ref"].startswith("#/$defs/"):
+            found.append(schema["$ref"].rpartition("/")[2])
+    for member in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        found += references(member)
+    return found
 
 
 def _rename(schema: Any, moved: Dict[str, str]) -> None:

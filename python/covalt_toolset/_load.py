@@ -11,7 +11,7 @@ import re
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_file_location
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
 
 # Modules of a toolset whose name is somebody else's already.
 PRIVATE = "_toolset_"
@@ -33,6 +33,8 @@ class _Finder:
     def __init__(self) -> None:
         self.root = ""
         self.folders: List[str] = []
+        # The top-level names that were found in it.
+        self.found: Set[str] = set()
 
     def find_spec(self, name: str, path: Optional[Sequence[str]] = None, target: Any = None) -> Optional[ModuleSpec]:
         if path is not None or not self.folders:
@@ -45,10 +47,12 @@ class _Finder:
             place = os.path.join(folder, own)
             for file, inside in ((os.path.join(place, "__init__.py"), [place]), (place + ".py", None)):
                 if os.path.isfile(file):
+                    self.found.add(name)
                     return spec_from_file_location(name, file, submodule_search_locations=inside)
             if _has_code(place, own):
                 spec = ModuleSpec(name, None, is_package=True)
                 spec.submodule_search_locations = [place]
+                self.found.add(name)
                 return spec
         return None
 
@@ -61,16 +65,19 @@ class _Finder:
         if folder not in self.folders:
             self.folders.append(folder)
             self.folders.sort(key=len)
-            sys.path[:] = self.folders + [each for each in sys.path if each not in self.folders]
+            sys.path.insert(0, folder)
             importlib.invalidate_caches()
 
     def _forget(self) -> None:
         """Another toolset in the same process (tests do this) must find nothing of the one before."""
-        sys.path[:] = [each for each in sys.path if each not in self.folders]
-        for name, module in list(sys.modules.items()):
-            if self.root and self.owns(module):
+        for folder in self.folders:
+            if folder in sys.path:
+                sys.path.remove(folder)
+        for name in list(sys.modules):
+            if name.split(".")[0] in self.found:
                 del sys.modules[name]
         self.folders = []
+        self.found = set()
 
     def owns(self, module: Any) -> bool:
         try:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from . import _docstring, _hints, _pydantic
 from ._compile import Compiler
-from ._kinds import Book, Kind, OneOf, Refused, Schema, Unsupported, below
+from ._kinds import Book, Kind, OneOf, Refused, Schema, Unsupported, below, references
 from ._load import NotLoaded
 from ._records import MISSING
 from ._result import default_json
@@ -189,7 +189,7 @@ def _finish(schema: Schema, uses: List[Tuple[str, Schema]], holder: Dict[str, Sc
     needed: Dict[str, Schema] = {}
     waiting: List[Any] = [holder]
     while waiting:
-        for target in _references(waiting.pop()):
+        for target in references(waiting.pop()):
             if target not in needed and target in book.definitions:
                 needed[target] = book.definitions[target]
                 waiting.append(needed[target])
@@ -198,23 +198,10 @@ def _finish(schema: Schema, uses: List[Tuple[str, Schema]], holder: Dict[str, Sc
     return schema
 
 
-def _references(schema: Any) -> List[str]:
-    found = []
-    if isinstance(schema, dict):
-        if isinstance(schema.get("$ref"), str) and schema["$ref"].startswith("#/$defs/"):
-            found.append(schema["$ref"].rpartition("/")[2])
-        for member in schema.values():
-            found += _references(member)
-    elif isinstance(schema, list):
-        for member in schema:
-            found += _references(member)
-    return found
-
-
 def _reaches(definitions: Dict[str, Schema], start: str, goal: str) -> bool:
     seen, waiting = set(), [start]
     while waiting:
-        for target in _references(definitions.get(waiting.pop(), {})):
+        for target in references(definitions.get(waiting.pop(), {})):
             if target == goal:
                 return True
             if target not in seen:

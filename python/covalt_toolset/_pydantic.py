@@ -4,6 +4,7 @@ Pydantic is imported only if the toolset did so.
 """
 
 import json
+import re
 import sys
 from typing import Any, List
 
@@ -36,17 +37,21 @@ class Model(Kind):
 
     def __init__(self, hint: Any) -> None:
         pydantic: Any = sys.modules["pydantic"]
+        self.name = hint.__name__ if isinstance(hint, type) else ""
         try:
             self.adapter = pydantic.TypeAdapter(hint)
         except Exception as error:  # Pydantic has many ways to refuse a hint.
             raise Unsupported(f"Pydantic cannot use it: {error}") from None
 
     def schema(self, book: Book) -> Schema:
+        return book.once(self, lambda: self._schema(book))
+
+    def _schema(self, book: Book) -> Schema:
         try:
             schema: Schema = self.adapter.json_schema(mode="serialization" if book.output else "validation")
         except Exception as error:
             raise Unsupported(f"Pydantic has no JSON Schema for it: {error}") from None
-        return book.adopt(schema)
+        return book.adopt(_named(schema, self.name))
 
     def take(self, value: Any, at: str) -> Any:
         try:
@@ -63,15 +68,28 @@ class OldModel(Kind):
         self.cls = cls
 
     def schema(self, book: Book) -> Schema:
+        return book.once(self, lambda: self._schema(book))
+
+    def _schema(self, book: Book) -> Schema:
         schema: Schema = json.loads(self.cls.schema_json(ref_template="#/$defs/{model}"))
         schema["$defs"] = schema.pop("definitions", {})
-        return book.adopt(schema)
+        return book.adopt(_named(schema, self.cls.__name__))
 
     def take(self, value: Any, at: str) -> Any:
         try:
             return self.cls.parse_obj(value)
         except Exception as error:
             raise _refused(error, at) from error
+
+
+def _named(schema: Schema, name: str) -> Schema:
+    """The schema of a model as a definition, so that a second use need not repeat it."""
+    definitions = schema.pop("$defs", {})
+    name = re.sub(r"\W", "_", name)
+    if name and "properties" in schema and name not in definitions:
+        definitions[name] = schema
+        schema = {"$ref": f"#/$defs/{name}"}
+    return {**schema, "$defs": definitions}
 
 
 def _refused(error: Any, at: str) -> Refused:

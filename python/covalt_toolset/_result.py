@@ -189,6 +189,8 @@ def _plain(value: Any) -> Optional[Tuple[Any]]:
         from ._compile import enum_word
 
         return (value.value if isinstance(value, enum.Flag) else enum_word(value),)
+    if isinstance(value, bool):
+        return (value,)
     # Subclasses: what they are, not what their own methods say.
     if isinstance(value, str):
         return (str.__str__(value),)
