@@ -30,6 +30,7 @@ def run(house: Dict[str, Any], runtime: Runtime, filters: List[Any], talk: socke
         _limit(request)
         # Before the tool has a say: the first process of a namespace gets no signal that it has no handler for.
         signal.signal(signal.SIGTERM, _stop(house["namespaces"]))
+        me = os.getpid()
         reply = runtime.invoke(
             house["root"],
             request["entrypoint"],
@@ -43,10 +44,19 @@ def run(house: Dict[str, Any], runtime: Runtime, filters: List[Any], talk: socke
             ),
             request["most_bytes"],
         )
+        if os.getpid() != me:
+            # The tool forked, and this is the copy: the call is not its own to answer.
+            os._exit(0)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _flush()
-        left = listen and house["namespaces"] and _others()
-        frames.write(talk, {"type": "result", "left": bool(left), **reply})
+        # Without a namespace of its own a call cannot know what is left of it.
+        others, known = _bury(), house["namespaces"]
+        if known and not others:
+            # Whoever reads the log need not wait for the end of this process.
+            os.close(1)
+            os.close(2)
+        left = known and listen and others
+        frames.write(talk, {"type": "result", "left": left, "alone": known and not others, **reply})
         talk.shutdown(socket.SHUT_WR)
         if left:
             _stay()
@@ -56,6 +66,16 @@ def run(house: Dict[str, Any], runtime: Runtime, filters: List[Any], talk: socke
         _say(talk, error)
     _flush()
     os._exit(0)
+
+
+def warm_up(runtime: Runtime) -> None:
+    """Does once what every call does, so that what is imported on the way is there for all of them."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        frames.write(ours, {"args": {"a": [1, 2.5, "x", None, True]}})
+        frames.read(theirs)
+    runtime.to_json({"a": [1, 2.5, "x", None, True]}, 1000, None)
+    _emitter(ours)
 
 
 def _lock(house: Dict[str, Any], filters: List[Any]) -> Any:
@@ -131,14 +151,8 @@ def _flush() -> None:
             pass
 
 
-def _others() -> bool:
-    """Whether something is alive beside this process, which is the first of its namespace."""
-    _bury()
-    return any(name.isdigit() and name != "1" for name in os.listdir("/proc"))
-
-
 def _bury() -> bool:
-    """Whether there are children left, after the dead are buried."""
+    """Whether something is left of what the tool started, after the dead are buried. Orphans are our children too."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)

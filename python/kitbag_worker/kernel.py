@@ -43,10 +43,8 @@ def mount_workspace(tree: int) -> None:
 
 
 def mount_private() -> None:
-    """A temporary folder, shared memory and a view of the processes that only this call has."""
-    tmpfs = [(b"/tmp", b"size=512m,mode=1777"), (b"/dev/shm", b"size=128m,mode=1777")]
-    for target, options in tmpfs:
-        _check(_libc.mount(b"tmpfs", target, b"tmpfs", _NOSUID | _NODEV, options), "mount tmpfs")
+    """A temporary folder, which shared memory is in too, and a view of the processes, that only this call has."""
+    _check(_libc.mount(b"tmpfs", b"/tmp", b"tmpfs", _NOSUID | _NODEV, b"size=512m,mode=1777"), "mount tmpfs")
     _check(_libc.mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC, None), "mount proc")
 
 

@@ -41,6 +41,7 @@ def main() -> None:
         stream.flush()
         # A call's lines are heard when they are said.
         stream.reconfigure(line_buffering=True)
+    call.warm_up(runtime)
     # What is here now is shared with all children, as long as nobody touches it.
     gc.collect()
     gc.freeze()
@@ -140,13 +141,17 @@ def _become(house: Dict[str, Any], talk: socket.socket, out: int, err: int) -> N
 def _watch(pid: int, control: socket.socket, alone: bool) -> None:
     """Waits for the call's process and says how it ended; ends it when Kitbag says so, or is gone."""
     handle = os.pidfd_open(pid)
-    killed = False
-    while True:
-        ready, _, _ = select.select([handle] if killed else [handle, control], [], [])
-        if handle in ready:
-            break
-        killed = True
-        _end(pid, alone)
+    ended = known = killed = False
+    # It is not buried before Kitbag knows who it is: until then nobody else gets its number.
+    while not (ended and (known or killed)):
+        wanted = ([] if ended else [handle]) + ([] if killed else [control])
+        ready, _, _ = select.select(wanted, [], [])
+        ended = ended or handle in ready
+        if control in ready:
+            known = control.recv(1) == b"+"
+            if not known:
+                killed = True
+                _end(pid, alone)
     _, status = os.waitpid(pid, 0)
     if not alone:
         _end_orphans()

@@ -107,4 +107,72 @@ impl Kit {
             Err(failure) => failure.message,
         }
     }
+
+    pub(crate) fn org(&self) -> OrgId {
+        OrgId::local()
+    }
+
+    /// Another chat, and its workspace.
+    pub(crate) fn other_chat(&self) -> (ChatId, PathBuf) {
+        let chat = ChatId::generate();
+        let folder = self.folder.path().join("chats").join(chat.to_string()).join("workspace");
+        fs::create_dir_all(&folder).unwrap();
+        (chat, folder)
+    }
+
+    /// The command lines of everything that this kit's keeper started, and of the keeper.
+    pub(crate) fn inhabitants(&self) -> Vec<String> {
+        let mark = self.folder.path().display().to_string();
+        let keepers: Vec<i32> =
+            processes().into_iter().filter(|(_, command)| command.contains(&mark)).map(|(pid, _)| pid).collect();
+        let (mut family, mut next) = (keepers, 0);
+        while let Some(pid) = family.get(next).copied() {
+            next += 1;
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
+                if !family.contains(&child) {
+                    family.push(child);
+                }
+            }
+        }
+        let all = processes();
+        family
+            .iter()
+            .filter_map(|pid| all.iter().find(|(one, _)| one == pid))
+            .map(|(_, command)| command.clone())
+            .collect()
+    }
+
+    /// How many of them have a word in their command line.
+    pub(crate) fn count_of(&self, word: &str) -> usize {
+        self.inhabitants().iter().filter(|command| command.contains(word)).count()
+    }
+
+    /// Waits for something that is bound to happen.
+    pub(crate) async fn until(&self, condition: impl Fn(&Self) -> bool) {
+        self.until_async(|| async { condition(self) }).await;
+    }
+
+    /// The same for what has to be awaited.
+    pub(crate) async fn until_async<F: Future<Output = bool>>(&self, condition: impl Fn() -> F) {
+        for _ in 0..1000 {
+            if condition().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it did not happen; there are {:?}", self.inhabitants());
+    }
+}
+
+/// All processes that are alive, with their command lines.
+fn processes() -> Vec<(i32, String)> {
+    let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let line = |pid: i32| {
+        let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        // The dead that nobody has buried yet have none.
+        (!bytes.is_empty()).then(|| (pid, String::from_utf8_lossy(&bytes).replace('\0', " ")))
+    };
+    pids.filter_map(line).collect()
 }

@@ -1,4 +1,7 @@
 //! Workers, without a server: real Python in the real sandbox, one program and one call at a time.
 
 mod basics;
+mod confined;
+mod faults;
 mod kit;
+mod lasting;

@@ -29,6 +29,13 @@ pub struct Job {
 /// Whether a call is to be stopped. It turns to true once.
 pub type Stop = watch::Receiver<bool>;
 
+/// Waits until a call is to be stopped; for ever if nobody can say so any more.
+pub(crate) async fn stopped(stop: &mut Stop) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Something that is heard while a call runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {

@@ -181,15 +181,19 @@ impl Parent {
     pub(crate) async fn hand_over(&self, note: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         loop {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
-            let mut beside = SendAncillaryBuffer::new(&mut space);
-            beside.push(SendAncillaryMessage::ScmRights(fds));
-            match sendmsg(self.door.as_fd(), &[IoSlice::new(note)], &mut beside, SendFlags::NOSIGNAL) {
+            match self.try_hand_over(note, fds) {
                 // Very many calls wait to be taken.
                 Err(rustix::io::Errno::AGAIN) => tokio::time::sleep(Duration::from_millis(5)).await,
-                sent => return sent.map(drop).map_err(io::Error::from),
+                sent => return sent.map_err(io::Error::from),
             }
         }
+    }
+
+    fn try_hand_over(&self, note: &[u8], fds: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        beside.push(SendAncillaryMessage::ScmRights(fds));
+        sendmsg(self.door.as_fd(), &[IoSlice::new(note)], &mut beside, SendFlags::NOSIGNAL).map(drop)
     }
 
     /// Whether it can take calls.

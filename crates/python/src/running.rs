@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::call::{Event, Failure, FailureKind, Finished, Job, Stop, Stream};
+use crate::call::{Event, Failure, FailureKind, Finished, Job, Stop, Stream, stopped};
 use crate::frames;
 use crate::logs::Log;
 use crate::parent::Parent;
@@ -55,6 +55,8 @@ enum Said {
     Result {
         #[serde(default)]
         left: bool,
+        #[serde(default)]
+        alone: bool,
         ok: Option<Value>,
         error: Option<ToolError>,
     },
@@ -163,48 +165,37 @@ impl Running<'_> {
         });
         let longest = self.settings.most_result_bytes + 1024 * 1024;
         let (mut ear, listening) = listen(talk, request, longest);
-        let mut first = None;
-        let mut reply = None;
+        let mut call = Attended::default();
         let mut ended = None;
-        let mut why = None;
         let (deadline, mut kill_at) = (Instant::now() + job.deadline, None);
         let mut killed = false;
-        let mut silent = false;
-        while ended.is_none() && reply.is_none() {
+        while ended.is_none() && call.reply.is_none() {
             tokio::select! {
-                heard = ear.recv(), if !silent => match heard {
-                    Some(Heard::First(process)) => first = Some(process),
-                    Some(Heard::Said(Said::Started { layers, missing })) => {
-                        finished.layers = layers;
-                        finished.missing_layers = missing;
+                heard = ear.recv(), if !call.silent => {
+                    let known = call.first.is_some();
+                    call.hear(heard, log, finished);
+                    if !known && call.first.is_some() {
+                        // Now it may be buried.
+                        let _ = control.try_write(b"+");
                     }
-                    Some(Heard::Said(Said::Progress { fraction, message })) => log.progress(fraction, message),
-                    Some(Heard::Said(Said::Log { level, message })) => {
-                        let level = if level == "info" { String::new() } else { format!("{level}: ") };
-                        log.say(Stream::Log, format!("{level}{message}"));
+                    if call.silent && call.why.is_some() && !killed {
+                        kill(call.first.as_ref(), &control, Signal::KILL);
                     }
-                    Some(Heard::Said(Said::Result { left, ok, error })) => reply = Some((left, ok, error)),
-                    Some(Heard::Nonsense(what)) => {
-                        why.get_or_insert((FailureKind::Failed, format!("the tool's process broke off: {what}")));
-                        kill(first.as_ref(), &control, Signal::KILL);
-                        silent = true;
-                    }
-                    Some(Heard::Silence) | None => silent = true,
-                },
-                said = &mut usher => ended = Some(said.unwrap_or_default()),
-                () = sleep_until(deadline), if why.is_none() => {
-                    let message = format!("the tool did not end within {} seconds", job.deadline.as_secs_f64());
-                    why = Some((FailureKind::Timeout, message));
-                    kill_at = Some(self.tell(first.as_ref(), &control));
                 }
-                _ = stop.wait_for(|stop| *stop), if why.is_none() => {
-                    why = Some((FailureKind::Cancelled, "the call was cancelled".to_owned()));
-                    kill_at = Some(self.tell(first.as_ref(), &control));
+                said = &mut usher => ended = Some(said.unwrap_or_default()),
+                () = sleep_until(deadline), if call.why.is_none() => {
+                    let message = format!("the tool did not end within {} seconds", job.deadline.as_secs_f64());
+                    call.why = Some((FailureKind::Timeout, message));
+                    kill_at = Some(self.tell(call.first.as_ref(), &control));
+                }
+                () = stopped(&mut stop), if call.why.is_none() => {
+                    call.why = Some((FailureKind::Cancelled, "the call was cancelled".to_owned()));
+                    kill_at = Some(self.tell(call.first.as_ref(), &control));
                 }
                 () = sleep_until(kill_at.unwrap_or(deadline)), if kill_at.is_some() && !killed => {
                     killed = true;
                     kill_at = Some(Instant::now() + BURIAL);
-                    kill(first.as_ref(), &control, Signal::KILL);
+                    kill(call.first.as_ref(), &control, Signal::KILL);
                 }
                 () = sleep_until(kill_at.unwrap_or(deadline)), if killed => {
                     // Whatever keeps it from ending, it is not going to keep the rest of us.
@@ -213,28 +204,35 @@ impl Running<'_> {
                 }
             }
         }
+        // It is dead, and what it said before is still on its way.
+        while call.reply.is_none() && !call.silent {
+            let Ok(heard) = timeout(BURIAL, ear.recv()).await else { break };
+            call.hear(heard, log, finished);
+        }
+        let Attended { mut first, reply, why, .. } = call;
+        listening.abort();
         // It was told to end and did so with its own words: they are not what was asked for.
-        let (left, result) = match (why, reply) {
-            (Some((kind, message)), _) => (false, Err(failure(kind, message))),
-            (None, Some((left, ok, error))) => (left, answer(ok, error)),
-            (None, None) => (false, Err(self.obituary(ended.as_ref()))),
+        let (left, alone, result) = match (why, reply) {
+            (Some((kind, message)), _) => (false, false, Err(failure(kind, message))),
+            (None, Some(Reply { left, alone, result })) => (left, alone, result),
+            (None, None) => (false, false, Err(self.obituary(ended.as_ref()))),
         };
         finished.result = result;
-        listening.abort();
-        match first {
-            Some(first) if left && ended.is_none() => self.leave(job, first, control, usher, finished),
-            first => {
-                if ended.is_none() && timeout(BURIAL, &mut usher).await.is_err() {
-                    kill(first.as_ref(), &control, Signal::KILL);
-                    if timeout(BURIAL, &mut usher).await.is_err() {
-                        self.parent.end().await;
-                    }
-                }
-                for drain in drains {
-                    // Its processes are dead, so the pipes are closed and what is in them can be read.
-                    let _ = timeout(BURIAL, drain).await;
-                }
+        if let (true, None, Some(first)) = (left, &ended, first.take()) {
+            return self.leave(job, first, control, usher, finished);
+        }
+        let burial = Burial { first, control, usher, parent: Arc::clone(self.parent) };
+        if ended.is_none() {
+            if alone {
+                // It has nothing left to do but to end, and nobody has to wait for that.
+                tokio::spawn(burial.attend());
+            } else {
+                burial.attend().await;
             }
+        }
+        for drain in drains {
+            // Its processes are dead, or have closed their ends: what is in the pipes can be read.
+            let _ = timeout(BURIAL, drain).await;
         }
     }
 
@@ -303,6 +301,69 @@ impl Running<'_> {
     }
 }
 
+/// A call that has only to end.
+struct Burial {
+    first: Option<First>,
+    control: OwnedWriteHalf,
+    usher: oneshot::Receiver<Ended>,
+    parent: Arc<Parent>,
+}
+
+impl Burial {
+    /// Waits for its end, and sees to it.
+    async fn attend(mut self) {
+        if timeout(BURIAL, &mut self.usher).await.is_err() {
+            kill(self.first.as_ref(), &self.control, Signal::KILL);
+            if timeout(BURIAL, &mut self.usher).await.is_err() {
+                self.parent.end().await;
+            }
+        }
+    }
+}
+
+/// What came back.
+struct Reply {
+    left: bool,
+    alone: bool,
+    result: Result<Value, Failure>,
+}
+
+/// What is known of a call.
+#[derive(Default)]
+struct Attended {
+    first: Option<First>,
+    reply: Option<Reply>,
+    /// Why it is not to go on.
+    why: Option<(FailureKind, String)>,
+    /// Nothing more will be heard.
+    silent: bool,
+}
+
+impl Attended {
+    fn hear(&mut self, heard: Option<Heard>, log: &Log, finished: &mut Finished) {
+        match heard {
+            Some(Heard::First(process)) => self.first = Some(process),
+            Some(Heard::Said(Said::Started { layers, missing })) => {
+                finished.layers = layers;
+                finished.missing_layers = missing;
+            }
+            Some(Heard::Said(Said::Progress { fraction, message })) => log.progress(fraction, message),
+            Some(Heard::Said(Said::Log { level, message })) => {
+                let level = if level == "info" { String::new() } else { format!("{level}: ") };
+                log.say(Stream::Log, format!("{level}{message}"));
+            }
+            Some(Heard::Said(Said::Result { left, alone, ok, error })) => {
+                self.reply = Some(Reply { left, alone, result: answer(ok, error) });
+            }
+            Some(Heard::Nonsense(what)) => {
+                self.why.get_or_insert((FailureKind::Failed, format!("the tool's process broke off: {what}")));
+                self.silent = true;
+            }
+            Some(Heard::Silence) | None => self.silent = true,
+        }
+    }
+}
+
 struct Begun {
     talk: UnixStream,
     control: UnixStream,
@@ -324,14 +385,14 @@ fn watch_usher(control: UnixStream) -> (OwnedWriteHalf, oneshot::Receiver<Ended>
 fn listen(mut talk: UnixStream, request: Value, longest: u64) -> (mpsc::Receiver<Heard>, JoinHandle<()>) {
     let (mouth, ear) = mpsc::channel(64);
     let task = tokio::spawn(async move {
-        match first(&talk).await {
-            Ok(Some(first)) => drop(mouth.send(Heard::First(first)).await),
-            Ok(None) => return,
-            Err(error) => return drop(mouth.send(Heard::Nonsense(error.to_string())).await),
-        }
         let (mut reader, mut writer) = talk.split();
         let asking = frames::write(&mut writer, &request);
         let hearing = async {
+            match first(reader.as_ref()).await {
+                Ok(Some(first)) => drop(mouth.send(Heard::First(first)).await),
+                Ok(None) => return,
+                Err(error) => return drop(mouth.send(Heard::Nonsense(error.to_string())).await),
+            }
             loop {
                 let heard = match frames::read::<Said>(&mut reader, longest).await {
                     Ok(Some(said)) => Heard::Said(said),

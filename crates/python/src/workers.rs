@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{OnceCell, watch};
 
-use crate::call::{Event, Failure, FailureKind, Finished, Job, Stop};
+use crate::call::{Event, Failure, FailureKind, Finished, Job, Stop, stopped};
 use crate::environment::Environments;
 use crate::interpreter::{self, Interpreter};
 use crate::packages;
@@ -150,7 +150,7 @@ impl Workers {
         let mut cancelled = stop.clone();
         let made = tokio::select! {
             made = made => made,
-            _ = cancelled.wait_for(|stop| *stop) => return without_a_worker(FailureKind::Cancelled, "the call was cancelled"),
+            () = stopped(&mut cancelled) => return without_a_worker(FailureKind::Cancelled, "the call was cancelled"),
         };
         match made {
             Ok((parent, keeper, room)) => {

@@ -144,10 +144,11 @@ fn furnish(house: &House, trees: &[OwnedFd]) -> io::Result<()> {
     for (path, tree) in house.mounts.iter().zip(trees) {
         put(tree.as_fd(), &inside(path), true)?;
     }
-    for name in ["proc", "tmp", "workspace", "dev/shm"] {
+    for name in ["proc", "tmp", "workspace"] {
         DirBuilder::new().recursive(true).mode(0o755).create(Path::new(SCAFFOLD).join(name))?;
     }
     symlink("/proc/self/fd", inside(Path::new("/dev/fd")))?;
+    symlink("/tmp", inside(Path::new("/dev/shm")))?;
     let proc = inside(Path::new("/proc"));
     mount("proc", &proc, "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, c"")?;
     tmpfs(&inside(Path::new("/tmp")), c"size=64m,mode=1777")?;
