@@ -46,3 +46,40 @@ def plain(workspace: Path, name: str) -> list:
     );
     assert_eq!(kit.returned(&program, "plain", json!({ "name": "x" })).await, json!(["a.txt", "loud.txt", "x"]));
 }
+
+/// Runs a keeper where the kernel gives no namespaces: in one whose own limit of them is zero.
+const NOWHERE: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" guard-keeper \"$@\"";
+
+fn nowhere(settings: &mut kitbag_python::Settings) {
+    let words = ["unshare", "--user", "--map-root-user", "sh", "-c", NOWHERE, env!("CARGO_BIN_EXE_kitbag")];
+    settings.keeper = words.map(Into::into).into();
+}
+
+const COUNT: &str = "
+import os, subprocess
+def f(workspace):
+    subprocess.Popen(['sleep', '600'], start_new_session=True)
+    (workspace / 'a').write_text('a')
+    try: return open('/etc/shadow').read()
+    except OSError: return sorted(os.listdir('.'))
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_namespaces_nothing_runs_unless_the_configuration_says_so() {
+    let strict = Kit::with(nowhere);
+    let program = strict.program("t", COUNT, &["f"]);
+    let message = strict.failed(&program, "f").await;
+    assert!(message.contains("user namespaces") && message.contains("kitbag doctor"), "{message}");
+
+    let relaxed = Kit::with(|settings| {
+        nowhere(settings);
+        settings.require_sandbox = false;
+    });
+    let program = relaxed.program("t", COUNT, &["f"]);
+    let (finished, _) = relaxed.call(&program, relaxed.job("f", json!({}))).await;
+    assert_eq!(finished.result.unwrap(), json!(["a"]), "{:?}", finished.logs);
+    assert!(finished.missing_layers.contains(&"namespaces".to_owned()), "{:?}", finished.missing_layers);
+    assert!(finished.layers.contains(&"seccomp".to_owned()), "{:?}", finished.layers);
+    // Even so nothing outlives its call.
+    assert_eq!(relaxed.count_of("sleep 600"), 0, "{:?}", relaxed.inhabitants());
+}

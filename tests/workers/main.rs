@@ -1,4 +1,5 @@
 //! Workers, without a server: real Python in the real sandbox, one program and one call at a time.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod basics;
 mod confined;

@@ -234,7 +234,8 @@ fn places(makings: &Makings<'_>, program: &Program) -> Places {
         };
     }
     let mut reading: Vec<PathBuf> =
-        ["/usr", "/bin", "/lib", "/lib64", "/etc", "/dev", "/proc/self"].into_iter().map(PathBuf::from).collect();
+        ["/usr", "/bin", "/lib", "/lib64", "/dev", "/proc/self"].into_iter().map(PathBuf::from).collect();
+    reading.extend(keeper::ETC.iter().map(|name| Path::new("/etc").join(name)));
     reading.extend([makings.packages.to_owned(), program.folder.clone()]);
     reading.extend(makings.environment.map(Path::to_owned));
     reading.extend(makings.interpreter.folder().map(Path::to_owned));

@@ -118,6 +118,10 @@ impl Running<'_> {
             }
         }
         (finished.logs, finished.logs_cut) = log.close();
+        for (name, given) in self.keeper.extras() {
+            let list = if given { &mut finished.layers } else { &mut finished.missing_layers };
+            list.push(name.to_owned());
+        }
         finished
     }
 

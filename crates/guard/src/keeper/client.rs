@@ -47,6 +47,7 @@ pub struct Keeper {
     /// Trees are made outside: the server is root and tools are not.
     outside: bool,
     own_user: bool,
+    group: bool,
     namespaces: bool,
     alive: Arc<AtomicBool>,
 }
@@ -76,10 +77,10 @@ impl Keeper {
             let _ = child.wait().await;
             buried.store(false, Ordering::Relaxed);
         });
-        let (porter, own_user) = Socket::new(door).await?;
+        let (porter, (own_user, group)) = Socket::new(door).await?;
         let (inner, _) = Socket::new(socket).await?;
         let outside = own_user && !plain && rustix::process::getuid().is_root();
-        Ok(Self { porter, inner, outside, own_user, namespaces: !plain, alive })
+        Ok(Self { porter, inner, outside, own_user, group, namespaces: !plain, alive })
     }
 
     /// Whether it is there to be asked.
@@ -92,9 +93,10 @@ impl Keeper {
         self.namespaces
     }
 
-    /// Whether what is inside has a user id with no rights outside.
-    pub fn has_own_user(&self) -> bool {
-        self.own_user
+    /// What it gives beside namespaces, by name, and whether it can on this machine: a user id with no rights outside, and a
+    /// limit on the memory of everything inside together.
+    pub fn extras(&self) -> [(&'static str, bool); 2] {
+        [("own user", self.own_user), ("control group", self.group)]
     }
 
     /// A folder, to be put into a house or a call. Each is good for one.
@@ -157,7 +159,7 @@ struct Question {
 impl Socket {
     /// A thread of its own asks one question after the other: an answer belongs to its question even if whoever asked has
     /// gone away meanwhile.
-    async fn new(fd: OwnedFd) -> Result<(Self, bool), KeeperError> {
+    async fn new(fd: OwnedFd) -> Result<(Self, (bool, bool)), KeeperError> {
         let (questions, asked) = mpsc::channel::<Question>();
         let (ready, first) = oneshot::channel();
         std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
@@ -171,7 +173,7 @@ impl Socket {
             }
         })?;
         match first.await {
-            Ok(Ok(Some((Reply::Ready { own_user }, _)))) => Ok((Self(questions), own_user)),
+            Ok(Ok(Some((Reply::Ready { own_user, group }, _)))) => Ok((Self(questions), (own_user, group))),
             Ok(Ok(Some((Reply::Failed { message }, _)))) => Err(KeeperError::Start(message)),
             Ok(Err(error)) => Err(KeeperError::Start(error.to_string())),
             _ => Err(KeeperError::Start("the keeper ended without a word".to_owned())),

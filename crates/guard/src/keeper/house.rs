@@ -30,8 +30,8 @@ use super::{filter, sys};
 /// Folders of the system's programs and libraries. A link (`/bin` to `/usr/bin`) stays one.
 const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
-/// What programs cannot do without. None of it says who is on this machine.
-const ETC: [&str; 18] = [
+/// What of `/etc` programs cannot do without. None of it says who is on this machine.
+pub const ETC: [&str; 18] = [
     "alternatives",
     "ca-certificates",
     "debian_version",

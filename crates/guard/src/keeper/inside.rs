@@ -63,7 +63,7 @@ fn a_child() -> io::Result<Option<Pid>> {
 }
 
 fn serve(socket: BorrowedFd<'_>, plain: bool) -> io::Result<()> {
-    send(socket, &Reply::Ready { own_user: true }, &[])?;
+    send(socket, &Reply::Ready { own_user: true, group: true }, &[])?;
     loop {
         // The first process of a namespace inherits its orphans, and must bury them.
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}

@@ -12,6 +12,7 @@
 //! namespace and a network for one chat). A call is a child of a house that enters a room: it may, because the room's user
 //! namespace belongs to its own user id, and it gets no power by it over anything but the room.
 
+mod cgroup;
 mod client;
 mod filter;
 mod house;
@@ -27,6 +28,7 @@ use std::path::Path;
 
 pub use client::{Keeper, KeeperError, Room, Started};
 pub use filter::{for_calls, to_bytes};
+pub use house::ETC;
 pub use wire::House;
 
 /// What the keeper's own process does: its standard input and output are the sockets to the server.

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getgid, getuid, kill_process, wa
 use rustix::thread::UnshareFlags;
 
 use super::wire::{Reply, Request, receive, send};
-use super::{inside, sys};
+use super::{cgroup, inside, sys};
 
 /// The user id of tools when the server is root. It belongs to nobody: "kitb" in ASCII.
 const NOBODY: u32 = 0x6b69_7462;
@@ -28,6 +28,14 @@ struct Insider {
 /// Serves until the server is gone. `door` is where trees are asked for, `inner` where everything else is; `sample` is a
 /// folder like those that will be mounted.
 pub(super) fn run(door: OwnedFd, inner: OwnedFd, sample: &Path) -> io::Result<()> {
+    let served = serve(&door, inner, sample);
+    if let Err(error) = &served {
+        let _ = send(door.as_fd(), &Reply::Failed { message: error.to_string() }, &[]);
+    }
+    served
+}
+
+fn serve(door: &OwnedFd, inner: OwnedFd, sample: &Path) -> io::Result<()> {
     let insider = if getuid().is_root() {
         // Some file systems cannot be shown under another id. Then it is our own, and the server says so.
         match invite(&inner, NOBODY, NOBODY) {
@@ -42,10 +50,12 @@ pub(super) fn run(door: OwnedFd, inner: OwnedFd, sample: &Path) -> io::Result<()
         (invite(&inner, getuid().as_raw(), getgid().as_raw())?, true)
     };
     let (insider, own_user) = insider;
+    // Before it starts anything.
+    let groups = cgroup::confine(insider.pid);
     rustix::io::write(&insider.go, b"g")?;
     drop(inner);
     let mapped = getuid().is_root() && own_user;
-    send(door.as_fd(), &Reply::Ready { own_user }, &[])?;
+    send(door.as_fd(), &Reply::Ready { own_user, group: groups.is_some() }, &[])?;
     while let Some((request, _)) = receive::<Request>(door.as_fd())? {
         let made = match &request {
             Request::Tree { path } if mapped => tree(path, Some(insider.namespace.as_fd())),
@@ -58,12 +68,13 @@ pub(super) fn run(door: OwnedFd, inner: OwnedFd, sample: &Path) -> io::Result<()
         }
     }
     dismiss(&insider);
+    drop(groups);
     Ok(())
 }
 
 /// The same without namespaces.
 pub(super) fn run_plainly(door: OwnedFd, inner: OwnedFd) -> io::Result<()> {
-    send(door.as_fd(), &Reply::Ready { own_user: false }, &[])?;
+    send(door.as_fd(), &Reply::Ready { own_user: false, group: false }, &[])?;
     inside::serve_plainly(inner.as_fd())
 }
 
@@ -91,6 +102,8 @@ fn invite(inner: &OwnedFd, user: u32, group: u32) -> io::Result<Insider> {
     let mut word = [0; 256];
     let length = rustix::io::read(&ready_end, &mut word)?;
     if &word[..length] != b"ok" {
+        // It waits for a word that does not come.
+        drop(go);
         let _ = waitpid(Some(pid), WaitOptions::empty());
         return Err(io::Error::other(format!("user namespaces: {}", String::from_utf8_lossy(&word[..length]))));
     }

@@ -38,7 +38,7 @@ pub(super) enum Request {
 pub(super) enum Reply {
     Done,
     Started { house: i32 },
-    Ready { own_user: bool },
+    Ready { own_user: bool, group: bool },
     Failed { message: String },
 }
 
