@@ -46,7 +46,9 @@ def bare(tmp_path_factory):
 
 def drive(python, root, calls, which):
     command = [str(python), "-c", DRIVER, str(SDK), str(root), which]
-    done = subprocess.run(command, input=json.dumps(calls), capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    done = subprocess.run(
+        command, input=json.dumps(calls), capture_output=True, text=True, env={"PATH": os.environ["PATH"]}
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -74,7 +76,9 @@ def test_a_toolset_that_needs_pydantic_says_so(toolset, bare):
 
 def test_the_built_in_tools_need_nothing(bare, tmp_path):
     """Loaded as the program loads them: from the folder that has both packages."""
-    said = json.loads(drive(bare, SDK, [(f"kitbag_builtin.files:{name}", []) for name in ("read_file", "edit_file")], "without"))
+    said = json.loads(
+        drive(bare, SDK, [(f"kitbag_builtin.files:{name}", []) for name in ("read_file", "edit_file")], "without")
+    )
     assert [each["problem"] for each in said] == [None, None]
 
 
@@ -99,6 +103,17 @@ def test_the_example_with_plain_functions_works(toolset):
     example = SDK.parent / "examples/app-builder/tools"
     for name in ("files.py", "shell.py"):
         toolset.write(f"tools/{name}", (example / name).read_text())
-    assert toolset.result("tools.files:write_file", {"path": "a/b.txt", "content": "hi"}) == {"written": "a/b.txt", "size": 2}
-    assert toolset.result("tools.files:read_file", {"path": "a/b.txt"}) == {"path": "a/b.txt", "content": "hi", "size": 2}
-    assert toolset.result("tools.shell:run_command", {"command": "cat a/b.txt"}) == {"command": "cat a/b.txt", "output": "hi", "exit_code": 0}
+    assert toolset.result("tools.files:write_file", {"path": "a/b.txt", "content": "hi"}) == {
+        "written": "a/b.txt",
+        "size": 2,
+    }
+    assert toolset.result("tools.files:read_file", {"path": "a/b.txt"}) == {
+        "path": "a/b.txt",
+        "content": "hi",
+        "size": 2,
+    }
+    assert toolset.result("tools.shell:run_command", {"command": "cat a/b.txt"}) == {
+        "command": "cat a/b.txt",
+        "output": "hi",
+        "exit_code": 0,
+    }

@@ -13,7 +13,10 @@ POINT = {
     "additionalProperties": False,
 }
 DECIMAL = {
-    "anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"}]
+    "anyOf": [
+        {"type": "number"},
+        {"type": "string", "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"},
+    ]
 }
 POINT_REF = {"$ref": "#/$defs/Point"}
 
@@ -40,7 +43,12 @@ ROWS = [
     ("int | str", {"anyOf": [{"type": "integer"}, {"type": "string"}]}, [(1, "1"), ("a", "'a'")], [None, [], 1.5]),
     ("Union[float, int]", {"anyOf": [{"type": "number"}, {"type": "integer"}]}, [(1, "1"), (1.5, "1.5")], ["x"]),
     ("int | Any", {}, [(1, "1"), ("a", "'a'")], []),
-    ("int | bool | None", {"anyOf": [{"type": "integer"}, {"type": "boolean"}, NULL]}, [(True, "True"), (1, "1")], ["x"]),
+    (
+        "int | bool | None",
+        {"anyOf": [{"type": "integer"}, {"type": "boolean"}, NULL]},
+        [(True, "True"), (1, "1")],
+        ["x"],
+    ),
     ("str | list[str]", {"anyOf": [{"type": "string"}, array({"type": "string"})]}, [(["a"], "['a']")], [[1], 2]),
     ("Literal['a', 'b']", {"type": "string", "enum": ["a", "b"]}, [("a", "'a'")], ["c", 1, None]),
     ("Literal[1, 'a', None]", {"enum": [1, "a", None]}, [(1, "1"), (None, "None")], [True, 2]),
@@ -73,10 +81,19 @@ ROWS = [
     ("dict", {"type": "object"}, [({"a": 1}, "{'a': 1}")], [[], "x"]),
     ("Dict", {"type": "object"}, [({"a": 1}, "{'a': 1}")], [[]]),
     ("dict[str, Any]", {"type": "object"}, [({"a": None}, "{'a': None}")], [[]]),
-    ("dict[str, int]", {"type": "object", "additionalProperties": {"type": "integer"}}, [({"a": 1}, "{'a': 1}")], [{"a": "x"}]),
+    (
+        "dict[str, int]",
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        [({"a": 1}, "{'a': 1}")],
+        [{"a": "x"}],
+    ),
     (
         "Mapping[int, str]",
-        {"type": "object", "propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"}, "additionalProperties": {"type": "string"}},
+        {
+            "type": "object",
+            "propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"},
+            "additionalProperties": {"type": "string"},
+        },
         [({"1": "a"}, "{1: 'a'}")],
         [{"x": "a"}, {"01": "a"}],
     ),
@@ -86,8 +103,18 @@ ROWS = [
         [({"red": 1}, "{<Color.RED: 'red'>: 1}")],
         [{"green": 1}],
     ),
-    ("Point", POINT, [({"x": 1}, "Point(x=1, y=0)"), ({"x": 1, "y": 2}, "Point(x=1, y=2)")], [{}, {"x": 1, "z": 1}, {"x": "a"}, 1]),
-    ("Optional[Point]", {"anyOf": [POINT_REF, NULL], **defs(Point=POINT)}, [({"x": 1}, "Point(x=1, y=0)"), (None, "None")], [{}]),
+    (
+        "Point",
+        POINT,
+        [({"x": 1}, "Point(x=1, y=0)"), ({"x": 1, "y": 2}, "Point(x=1, y=2)")],
+        [{}, {"x": 1, "z": 1}, {"x": "a"}, 1],
+    ),
+    (
+        "Optional[Point]",
+        {"anyOf": [POINT_REF, NULL], **defs(Point=POINT)},
+        [({"x": 1}, "Point(x=1, y=0)"), (None, "None")],
+        [{}],
+    ),
     ("list[Point]", {**array(POINT_REF), **defs(Point=POINT)}, [([{"x": 1}], "[Point(x=1, y=0)]")], [[{}]]),
     (
         "dict[str, Point]",
@@ -150,7 +177,11 @@ ROWS = [
     ),
     (
         "Pair",
-        array(prefixItems=[{"type": "integer", "title": "left"}, {"type": "string", "title": "right"}], minItems=1, maxItems=2),
+        array(
+            prefixItems=[{"type": "integer", "title": "left"}, {"type": "string", "title": "right"}],
+            minItems=1,
+            maxItems=2,
+        ),
         [([1], "Pair(left=1, right='r')"), ([1, "a"], "Pair(left=1, right='a')")],
         [[], ["a"], {"left": 1}],
     ),
@@ -167,7 +198,12 @@ ROWS = [
         ],
         ["2024-05-01", "2024-13-01T00:00:00Z", "x", 1, "2024-05-01T12:30:00+99:99"],
     ),
-    ("datetime.date", {"type": "string", "format": "date"}, [("2024-05-01", "datetime.date(2024, 5, 1)")], ["2024-02-30", "20240501"]),
+    (
+        "datetime.date",
+        {"type": "string", "format": "date"},
+        [("2024-05-01", "datetime.date(2024, 5, 1)")],
+        ["2024-02-30", "20240501"],
+    ),
     ("datetime.time", {"type": "string", "format": "time"}, [("12:30:01", "datetime.time(12, 30, 1)")], ["25:00", "x"]),
     (
         "datetime.timedelta",
@@ -183,18 +219,42 @@ ROWS = [
         [("12345678-1234-5678-1234-567812345678", "UUID('12345678-1234-5678-1234-567812345678')")],
         ["x", 1],
     ),
-    ("decimal.Decimal", DECIMAL, [("1.10", "Decimal('1.10')"), (2, "Decimal('2')"), (1.5, "Decimal('1.5')")], ["NaN", "x", True]),
+    (
+        "decimal.Decimal",
+        DECIMAL,
+        [("1.10", "Decimal('1.10')"), (2, "Decimal('2')"), (1.5, "Decimal('1.5')")],
+        ["NaN", "x", True],
+    ),
     ("bytes", {"type": "string", "contentEncoding": "base64"}, [("aGk=", "b'hi'")], ["a", "é", 1]),
     ("Annotated[int, 'How many.']", {"type": "integer", "description": "How many."}, [(1, "1")], ["x"]),
-    ("Annotated[list[int], 'Some.'] | None", {"anyOf": [array({"type": "integer"}, description="Some."), NULL]}, [([1], "[1]")], ["x"]),
+    (
+        "Annotated[list[int], 'Some.'] | None",
+        {"anyOf": [array({"type": "integer"}, description="Some."), NULL]},
+        [([1], "[1]")],
+        ["x"],
+    ),
     ("UserId", {"type": "integer"}, [(1, "1")], ["x"]),
     ("T", {}, [("x", "'x'")], []),
     ("Number", {"type": "integer"}, [(1, "1")], ["x"]),
     ("Either", {"anyOf": [{"type": "integer"}, {"type": "string"}]}, [(1, "1"), ("a", "'a'")], [None]),
     ("'int'", {"type": "integer"}, [(1, "1")], ["x"]),
-    ("'list[Later]'", {**array({"$ref": "#/$defs/Later"}), "$defs": {"Later": {
-        "type": "object", "title": "Later", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False,
-    }}}, [([{"a": 1}], "[Later(a=1)]")], [[{}]]),
+    (
+        "'list[Later]'",
+        {
+            **array({"$ref": "#/$defs/Later"}),
+            "$defs": {
+                "Later": {
+                    "type": "object",
+                    "title": "Later",
+                    "properties": {"a": {"type": "integer"}},
+                    "required": ["a"],
+                    "additionalProperties": False,
+                }
+            },
+        },
+        [([{"a": 1}], "[Later(a=1)]")],
+        [[{}]],
+    ),
 ]
 
 
@@ -232,7 +292,12 @@ def test_a_hint(toolset, hint, schema, good, bad, postponed):
         ("x: int = 1", {"type": "integer", "default": 1}, False, "1"),
         ("x: str = None", {"anyOf": [{"type": "string"}, NULL], "default": None}, False, "None"),
         ("x: Optional[str] = None", {"anyOf": [{"type": "string"}, NULL], "default": None}, False, "None"),
-        ("x: Color = Color.RED", {"type": "string", "enum": ["red", "blue"], "default": "red"}, False, "<Color.RED: 'red'>"),
+        (
+            "x: Color = Color.RED",
+            {"type": "string", "enum": ["red", "blue"], "default": "red"},
+            False,
+            "<Color.RED: 'red'>",
+        ),
         ("x: pathlib.Path = pathlib.Path('a')", {"type": "string", "default": "a"}, False, "PosixPath('a')"),
         ("x: set[int] = {1}", array({"type": "integer"}, uniqueItems=True, default=[1]), False, "{1}"),
         ("x: Point = Point(1)", {**POINT, "default": {"x": 1, "y": 0}}, False, "Point(x=1, y=0)"),
@@ -265,7 +330,10 @@ def test_positional_only_parameters_keep_their_places(toolset):
         ("*args", "*args is not possible in a tool: name each argument"),
         ("x, **kw", "**kw is not possible in a tool: name each argument"),
         ("x: complex", "the parameter x: complex has no form in JSON"),
-        ("x: dict[tuple[int, int], str]", "the parameter x: the keys of an object in JSON are texts, not tuple[int, int]"),
+        (
+            "x: dict[tuple[int, int], str]",
+            "the parameter x: the keys of an object in JSON are texts, not tuple[int, int]",
+        ),
         ("x: Callable[[], int]", "the parameter x: "),
         ("x: list[HEADER]", "the parameter x: HEADER has no form in JSON; use a dataclass"),
         ("x: Holder", "the parameter x: in Holder: complex has no form"),
@@ -281,7 +349,9 @@ def test_what_json_cannot_carry_is_a_problem(toolset, parameters, problem):
 
 
 def test_one_bad_hint_spoils_no_other(toolset):
-    toolset.write("t.py", "from __future__ import annotations\ndef f(a: Nowhere, b: int, c: list[Nowhere]): return [a, b, c]\n")
+    toolset.write(
+        "t.py", "from __future__ import annotations\ndef f(a: Nowhere, b: int, c: list[Nowhere]): return [a, b, c]\n"
+    )
     properties = toolset.schema("t:f")["properties"]
     assert properties["b"] == {"type": "integer"}
     assert properties["a"] == {"$comment": "The type hint 'Nowhere' could not be read: name 'Nowhere' is not defined"}
@@ -341,7 +411,12 @@ def f(job: Job) -> Job:
         "tags": {"type": "array", "items": {"type": "string"}},
         "seed": {"type": "integer", "default": 0},
     }
-    assert toolset.result("t:f", {"job": {"name": "a", "seed": 3}}) == {"name": "a", "size": 1, "tags": [], "made": "from 3"}
+    assert toolset.result("t:f", {"job": {"name": "a", "seed": 3}}) == {
+        "name": "a",
+        "size": 1,
+        "tags": [],
+        "made": "from 3",
+    }
     error = toolset.error("t:f", {"job": {"name": "a", "size": -1}})
     assert error["message"] == "the arguments do not fit: /job: Job refused it: ValueError: size is negative"
 
@@ -375,8 +450,24 @@ def test_errors_name_the_place(toolset):
         ("dict[str, int]", {"type": "object", "additionalProperties": {"type": "integer"}}),
         ("decimal.Decimal", {"type": "string"}),
         ("Awaitable[int]", {"type": "integer"}),
-        ("Movie", {"type": "object", "title": "Movie", "properties": {"title": {"type": "string"}, "year": {"type": "integer"}}, "required": ["title"]}),
-        ("Point", {"type": "object", "title": "Point", "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x", "y"]}),
+        (
+            "Movie",
+            {
+                "type": "object",
+                "title": "Movie",
+                "properties": {"title": {"type": "string"}, "year": {"type": "integer"}},
+                "required": ["title"],
+            },
+        ),
+        (
+            "Point",
+            {
+                "type": "object",
+                "title": "Point",
+                "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+                "required": ["x", "y"],
+            },
+        ),
     ],
 )
 def test_results_have_schemas(toolset, hint, schema):
