@@ -143,12 +143,9 @@ class Compiler:
             return None
         if kind is _scalars.WHOLE:
             return _scalars.WHOLE_KEY
-        if isinstance(kind, Choice) and not all(isinstance(word, str) for word, _ in kind.pairs):
-            return Choice([(str(word) if type(word) is int else word, meant) for word, meant in kind.pairs])
-        if (
-            isinstance(kind, (Choice, Narrowed, _pydantic.Model))
-            or kind.schema(_scalars_book()).get("type") == "string"
-        ):
+        if isinstance(kind, Choice) and all(type(word) in (str, int) for word, _ in kind.pairs):
+            return Choice([(str(word), meant) for word, meant in kind.pairs])
+        if isinstance(kind, (Narrowed, _pydantic.Model)) or kind.schema(_scalars_book()).get("type") == "string":
             return kind
         raise Unsupported(f"the keys of an object in JSON are texts, not {_name(hint)}")
 

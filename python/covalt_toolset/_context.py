@@ -56,14 +56,16 @@ class Context:
             # Rounding must not end a tool: 1.0000000002 is done.
             fraction = min(1.0, max(0.0, fraction))
         if self._emit is not None:
-            self._emit({"type": "progress", "fraction": fraction, "message": None if message is None else str(message)})
+            self._emit(
+                {"type": "progress", "fraction": fraction, "message": None if message is None else _sayable(message)}
+            )
 
     def log(self, message: object, level: str = "info") -> None:
         """Write a line to the log of the call. The level is debug, info, warning or error."""
         if level not in LEVELS:
             raise ValueError(f"log: there is no level {level!r}; the levels are {', '.join(LEVELS)}")
         if self._emit is not None:
-            self._emit({"type": "log", "level": level, "message": str(message)})
+            self._emit({"type": "log", "level": level, "message": _sayable(message)})
         else:
             import logging
 
@@ -106,6 +108,11 @@ class Context:
         process = Process(child, name or os.path.basename(words[0]), words)
         self.log(f"started {process.name} as process {process.pid}")
         return process
+
+
+def _sayable(message: object) -> str:
+    # Half of a character, which a file name may have, is not to end a tool that only wanted to speak of it.
+    return str(message).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class Process:

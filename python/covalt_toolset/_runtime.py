@@ -5,6 +5,7 @@ It knows neither the sandbox nor the wire; a worker gives it a `Context` and tak
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from . import _errors
@@ -14,6 +15,8 @@ from ._plan import BadArguments, Plan
 from ._result import BadResult, to_json
 
 __all__ = ["Context", "NotLoaded", "describe", "invoke", "load"]
+
+MOST_SCHEMA = 1_000_000
 
 _plans: dict[tuple[str, str], Plan] = {}
 
@@ -69,6 +72,10 @@ def describe(root: str, entrypoint: str, manifest_schema: Mapping[str, Any] | No
         schema = plan.input_schema()
         if said is None and manifest_schema is not None:
             schema = _checked(dict(manifest_schema), plan)
+        output_schema = plan.output_schema()
+        for each in (schema, output_schema):
+            # A model may put anything into its schema.
+            to_json(each, MOST_SCHEMA, Path())
         return {
             **found,
             "name": said.name if said else None,
@@ -76,12 +83,14 @@ def describe(root: str, entrypoint: str, manifest_schema: Mapping[str, Any] | No
             "requires_confirmation": said.requires_confirmation if said else None,
             "category": said.category if said else None,
             "input_schema": schema,
-            "output_schema": plan.output_schema(),
+            "output_schema": output_schema,
             "style": "decorated" if said else "plain",
         }
     except NotLoaded as problem:
         text = str(problem) + (f"\n{problem.traceback}" if problem.traceback else "")
         return {**found, "problem": _errors.safe(text)}
+    except BadResult as error:
+        return {**found, "problem": f"its schema cannot be used: {error}".replace("the result", "it")}
     except BaseException as error:
         return {**found, "problem": f"it cannot be described: {_errors.describe(error, root)}"}
 

@@ -29,6 +29,9 @@ def inside(path: str) -> Path:
         raise ValueError(f"{path} cannot be followed: its links lead in a circle") from None
     if target != root and root not in target.parents:
         raise PermissionError(f"{path} leads out of the workspace")
+    # From Python 3.13 on, links that lead in a circle are left as they are instead of being an error.
+    if any(part.is_symlink() for part in (target, *target.parents) if root in part.parents):
+        raise ValueError(f"{path} cannot be followed: its links lead in a circle")
     return target
 
 

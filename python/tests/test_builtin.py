@@ -245,6 +245,12 @@ def test_a_diff_can_be_applied(workspace, good, text, old, new):
     assert (workspace / "a").read_bytes() == after
 
 
+def test_a_diff_counts_lines_of_both_sides(workspace, good):
+    (workspace / "a").write_text("x\n" * 50 + "y\n" + "x\n" * 50 + "y\n")
+    diff = good("edit_file", path="a", old="y\n", new="z\nz\n", all=True)["diff"]
+    assert [line for line in diff.splitlines() if line[0] == "@"] == ["@@ -48,7 +48,8 @@", "@@ -99,4 +100,5 @@"]
+
+
 def test_a_huge_edit_is_quick_and_bounded(workspace, good):
     (workspace / "a").write_text("same line\n" * 200_000)
     found = good("edit_file", path="a", old="same", new="other", all=True)

@@ -54,10 +54,14 @@ def drive(python, root, calls, which):
 
 
 def test_one_toolset_with_and_without_pydantic(toolset, bare):
-    pytest.importorskip("pydantic")
     code = "@dataclass\nclass Later:\n    a: int\n"
     code += "".join(f"@tool\ndef f{n}(x: {row[0]}):\n    return repr(x)\n" for n, row in enumerate(ROWS))
     (toolset.root / "t.py").write_text(HEADER + code)
+    if sys.version_info < (3, 11):
+        # NotRequired is not in its typing.
+        import typing_extensions
+
+        (toolset.root / "typing_extensions.py").write_text(Path(typing_extensions.__file__).read_text())
     calls = [(f"t:f{n}", [value for value, _ in row[2]] + row[3]) for n, row in enumerate(ROWS)]
     with_it = drive(sys.executable, toolset.root, calls, "with")
     without = drive(bare, toolset.root, calls, "without")

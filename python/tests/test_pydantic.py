@@ -3,8 +3,6 @@
 import jsonschema_rs
 import pytest
 
-pytest.importorskip("pydantic")
-
 HEADER = """
 from __future__ import annotations
 import datetime, enum, typing

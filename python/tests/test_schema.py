@@ -1,5 +1,7 @@
 """Every sort of type hint: the schema that it becomes, values that fit and what the function receives, values that do not."""
 
+import sys
+
 import jsonschema_rs
 import pytest
 from conftest import HEADER
@@ -102,6 +104,12 @@ ROWS = [
         {"type": "object", "propertyNames": {"enum": ["red", "blue"]}, "additionalProperties": {"type": "integer"}},
         [({"red": 1}, "{<Color.RED: 'red'>: 1}")],
         [{"green": 1}],
+    ),
+    (
+        "dict[Level, int]",
+        {"type": "object", "propertyNames": {"enum": ["1", "2"]}, "additionalProperties": {"type": "integer"}},
+        [({"2": 1}, "{<Level.HIGH: 2>: 1}")],
+        [{"3": 1}],
     ),
     (
         "Point",
@@ -334,6 +342,7 @@ def test_positional_only_parameters_keep_their_places(toolset):
             "x: dict[tuple[int, int], str]",
             "the parameter x: the keys of an object in JSON are texts, not tuple[int, int]",
         ),
+        ("x: dict[Literal[None, 'a'], int]", "the parameter x: the keys of an object in JSON are texts, not Literal"),
         ("x: Callable[[], int]", "the parameter x: "),
         ("x: list[HEADER]", "the parameter x: HEADER has no form in JSON; use a dataclass"),
         ("x: Holder", "the parameter x: in Holder: complex has no form"),
@@ -497,3 +506,42 @@ def test_limits_of_annotated_types_need_no_pydantic(toolset):
         ({"c": [0.5, 1]}, "/c/1: must be less than 1"),
     ]:
         assert text in toolset.error("t:f", args)["message"]
+
+
+@pytest.mark.parametrize(
+    "parameters, problem",
+    [
+        ("a: Annotated[float, Ge(float('-inf'))]", "at /properties/a/minimum: -inf is not a number"),
+        ("a: Literal[tuple('x' * 1000 + str(n) for n in range(1000))]", "it is larger than 1000000 bytes"),
+    ],
+)
+def test_a_schema_that_cannot_travel_is_a_problem(toolset, parameters, problem):
+    toolset.write(
+        "t.py", f"from typing import Annotated, Literal\nfrom annotated_types import Ge\ndef f({parameters}): pass\n"
+    )
+    found = toolset.describe("t:f")
+    assert found["problem"].startswith("its schema cannot be used: ") and problem in found["problem"]
+    assert found["input_schema"] == {}
+
+
+def test_aliases_have_names(toolset):
+    toolset.write(
+        "t.py",
+        "from typing_extensions import TypeAliasType\nIds = TypeAliasType('Ids', list[int])\n"
+        "def f(a: Ids, b: Ids | None = None): return [a, b]\n",
+    )
+    schema = toolset.schema("t:f")
+    assert schema["properties"]["a"] == array({"type": "integer"})
+    assert schema["properties"]["b"]["anyOf"] == [{"$ref": "#/$defs/Ids"}, NULL]
+    assert toolset.result("t:f", {"a": [1], "b": [2]}) == [[1], [2]]
+    assert "/b/0: must be a whole number" in toolset.error("t:f", {"a": [1], "b": ["x"]})["message"]
+
+
+RECURSIVE_ALIAS = ["type Tree = int | list[Tree]"] if sys.version_info >= (3, 12) else []
+
+
+@pytest.mark.parametrize("alias", RECURSIVE_ALIAS or ["Tree = int | list['Tree']"])
+def test_an_alias_may_speak_of_itself(toolset, alias):
+    toolset.write("t.py", f"{alias}\ndef f(a: Tree): return a\n")
+    jsonschema_rs.meta.validate(toolset.schema("t:f"))
+    assert toolset.result("t:f", {"a": [1, [2]]}) == [1, [2]]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from covalt_toolset import Context, _docstring, clear_context, get_context, set_context, tool
 
 SDK = Path(__file__).resolve().parent.parent
@@ -218,7 +219,7 @@ def test_the_context(toolset):
             context.progress(0.5, "half")
             context.progress(2)
             context.progress(message="words")
-            context.log("said")
+            context.log("said \\ud800")
             context.log(ValueError("odd"), level="error")
             return [str(context.workspace), context.chat_id, context.toolset_id, context.extra, repr(context)]
         def bad_level(): get_context().log("x", level="loud")
@@ -237,7 +238,7 @@ def test_the_context(toolset):
         {"type": "progress", "fraction": 0.5, "message": "half"},
         {"type": "progress", "fraction": 1.0, "message": None},
         {"type": "progress", "fraction": None, "message": "words"},
-        {"type": "log", "level": "info", "message": "said"},
+        {"type": "log", "level": "info", "message": "said \\ud800"},
         {"type": "log", "level": "error", "message": "odd"},
     ]
     assert "no level 'loud'; the levels are debug, info, warning, error" in toolset.error("t:bad_level")["message"]
