@@ -5,12 +5,13 @@ import collections.abc as abc
 import enum
 import types
 import typing
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from collections.abc import Callable
+from typing import Any
 
 from . import _docstring, _hints, _pydantic, _records, _scalars
 from ._kinds import Anything, Choice, Kind, Many, Narrowed, OneOf, Row, Table, Unsupported
 
-_LISTS: Dict[Any, Callable[[List[Any]], Any]] = {
+_LISTS: dict[Any, Callable[[list[Any]], Any]] = {
     list: list,
     abc.Sequence: list,
     abc.MutableSequence: list,
@@ -19,8 +20,8 @@ _LISTS: Dict[Any, Callable[[List[Any]], Any]] = {
     abc.Reversible: list,
     collections.deque: collections.deque,
 }
-_SETS: Dict[Any, Callable[[List[Any]], Any]] = {set: set, frozenset: frozenset, abc.Set: set, abc.MutableSet: set}
-_TABLES: Dict[Any, Callable[[Dict[Any, Any]], Any]] = {
+_SETS: dict[Any, Callable[[list[Any]], Any]] = {set: set, frozenset: frozenset, abc.Set: set, abc.MutableSet: set}
+_TABLES: dict[Any, Callable[[dict[Any, Any]], Any]] = {
     dict: dict,
     abc.Mapping: dict,
     abc.MutableMapping: dict,
@@ -33,7 +34,7 @@ class Compiler:
     """Makes kinds of hints. One is used for all hints of a function, so that a class is compiled once."""
 
     def __init__(self) -> None:
-        self._made: Dict[Any, Kind] = {}
+        self._made: dict[Any, Kind] = {}
 
     def kind(self, hint: Any) -> Kind:
         """The kind of a hint; `Unsupported` says why there is none."""
@@ -71,13 +72,13 @@ class Compiler:
             return self.kind(hint.__supertype__)
         if type(hint).__name__ == "TypeAliasType":
             return self._alias(hint, hint, ())
-        if hint is getattr(typing, "LiteralString", hint) and not isinstance(hint, type):
+        if getattr(hint, "_name", None) == "LiteralString":
             return _scalars.TEXT
         if isinstance(hint, type):
             return self._class(hint, hint, ())
         raise Unsupported(f"{_name(hint)} has no form in JSON")
 
-    def _class(self, hint: Any, cls: Any, arguments: Tuple[Any, ...]) -> Kind:
+    def _class(self, hint: Any, cls: Any, arguments: tuple[Any, ...]) -> Kind:
         if cls is tuple:
             return self._tuple(hint, arguments)
         if cls in _LISTS:
@@ -101,7 +102,7 @@ class Compiler:
             return self._made.setdefault(hint, _pydantic.OldModel(cls))
         return self._fields(hint, cls, arguments)
 
-    def _fields(self, hint: Any, cls: Any, arguments: Tuple[Any, ...]) -> Kind:
+    def _fields(self, hint: Any, cls: Any, arguments: tuple[Any, ...]) -> Kind:
         """A class with fields. It is known before its fields are, since they may be of it."""
         kinds = (_records.is_dataclass(cls), _records.is_typed_dict(cls), _records.is_named_tuple(cls))
         if not any(kinds):
@@ -129,29 +130,29 @@ class Compiler:
             raise Unsupported(f"in {cls.__name__}: {reason}") from None
         return record
 
-    def _tuple(self, hint: Any, arguments: Tuple[Any, ...]) -> Kind:
-        if hint is tuple or hint is typing.Tuple:
+    def _tuple(self, hint: Any, arguments: tuple[Any, ...]) -> Kind:
+        if hint in (tuple, getattr(typing, "Tuple")):
             return Many(None, tuple)
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return Many(self.kind(arguments[0]), tuple)
         return Row([] if arguments == ((),) else [self.kind(argument) for argument in arguments])
 
-    def _key(self, hint: Any) -> Optional[Kind]:
+    def _key(self, hint: Any) -> Kind | None:
         kind = self.kind(hint)
         if kind is _scalars.TEXT or isinstance(kind, Anything):
             return None
         if kind is _scalars.WHOLE:
             return _scalars.WHOLE_KEY
-        if isinstance(kind, Choice) and not all(isinstance(word, str) for word, _ in kind.pairs):
-            return Choice([(str(word) if type(word) is int else word, meant) for word, meant in kind.pairs])
-        if isinstance(kind, (Choice, Narrowed, _pydantic.Model)) or kind.schema(_scalars_book()).get("type") == "string":
+        if isinstance(kind, Choice) and all(type(word) in (str, int) for word, _ in kind.pairs):
+            return Choice([(str(word), meant) for word, meant in kind.pairs])
+        if isinstance(kind, (Narrowed, _pydantic.Model)) or kind.schema(_scalars_book()).get("type") == "string":
             return kind
         raise Unsupported(f"the keys of an object in JSON are texts, not {_name(hint)}")
 
-    def _union(self, members: Tuple[Any, ...]) -> Kind:
+    def _union(self, members: tuple[Any, ...]) -> Kind:
         models = [member for member in members if _pydantic.is_model(member)]
-        kinds: List[Kind] = []
-        whole: Optional[Kind] = None
+        kinds: list[Kind] = []
+        whole: Kind | None = None
         for member in members:
             if len(models) > 1 and member in models:
                 # Which model fits best is Pydantic's to say: most of them ignore fields that they do not know.
@@ -163,7 +164,7 @@ class Compiler:
             whole = kind if kind is _scalars.WHOLE else whole
         return kinds[0] if len(kinds) == 1 else OneOf(kinds, whole)
 
-    def _annotated(self, hint: Any, arguments: Tuple[Any, ...]) -> Kind:
+    def _annotated(self, hint: Any, arguments: tuple[Any, ...]) -> Kind:
         words = arguments[1:]
         description = None
         for word in words:
@@ -176,7 +177,7 @@ class Compiler:
         kind = self.kind(arguments[0])
         return Narrowed(kind, description, limits) if description or limits else kind
 
-    def _alias(self, hint: Any, alias: Any, arguments: Tuple[Any, ...]) -> Kind:
+    def _alias(self, hint: Any, alias: Any, arguments: tuple[Any, ...]) -> Kind:
         if hint not in self._made:
             named = self._made[hint] = _Alias(alias.__name__)
             named.kind = self.kind(_fill(alias.__value__, dict(zip(alias.__type_params__, arguments))))
@@ -190,8 +191,8 @@ class _Alias(Kind):
         self.name = name
         self.kind: Kind = Anything()
 
-    def schema(self, book: Any) -> Dict[str, Any]:
-        return typing.cast(Dict[str, Any], book.define(self, self.name, lambda: self.kind.schema(book)))
+    def schema(self, book: Any) -> dict[str, Any]:
+        return typing.cast(dict[str, Any], book.define(self, self.name, lambda: self.kind.schema(book)))
 
     def take(self, value: Any, at: str) -> Any:
         return self.kind.take(value, at)
@@ -203,7 +204,7 @@ def _scalars_book() -> Any:
     return Book()
 
 
-def _fill(hint: Any, filled: Dict[Any, Any]) -> Any:
+def _fill(hint: Any, filled: dict[Any, Any]) -> Any:
     """A hint with the parameters of a generic class filled in."""
     if not filled or isinstance(hint, _hints.Unresolved):
         return hint
@@ -221,8 +222,8 @@ def _name(hint: Any) -> str:
     return str(hint).replace("typing.", "")
 
 
-def _literal(words: Tuple[Any, ...]) -> Kind:
-    pairs: List[Tuple[Any, Any]] = []
+def _literal(words: tuple[Any, ...]) -> Kind:
+    pairs: list[tuple[Any, Any]] = []
     for word in words:
         if isinstance(word, enum.Enum):
             pairs.append((enum_word(word), word))
@@ -246,7 +247,10 @@ def _enumeration(cls: Any) -> Kind:
 
 def enum_word(member: enum.Enum) -> Any:
     """An Enum's member in JSON: its value, or its name in a class with values that are no plain JSON."""
-    if all(isinstance(each.value, (str, int, float, bool, type(None))) and each.value == each.value for each in type(member)):
+    if all(
+        isinstance(each.value, (str, int, float, bool, type(None))) and each.value == each.value
+        for each in type(member)
+    ):
         value = member.value
         for plain in (bool, int, float, str):
             if isinstance(value, plain):

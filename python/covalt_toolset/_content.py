@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Union
 
 from ._context import _current
 
@@ -30,14 +30,14 @@ class Image:
 
     def __init__(
         self,
-        source: Union[PathLike, bytes, bytearray, memoryview, None] = None,
+        source: PathLike | bytes | bytearray | memoryview | None = None,
         *,
-        base64: Optional[str] = None,
-        mime_type: Optional[str] = None,
+        base64: str | None = None,
+        mime_type: str | None = None,
     ) -> None:
         if (source is None) == (base64 is None):
             raise TypeError("Image: give either a path or bytes, or base64=")
-        guessed: Optional[str] = None
+        guessed: str | None = None
         if base64 is not None:
             from base64 import b64decode
 
@@ -71,7 +71,7 @@ class File:
 
     __slots__ = ("path", "mime_type")
 
-    def __init__(self, path: PathLike, *, mime_type: Optional[str] = None) -> None:
+    def __init__(self, path: PathLike, *, mime_type: str | None = None) -> None:
         self.path = os.fspath(path)
         self.mime_type = mime_type or guess(self.path) or "application/octet-stream"
 
@@ -82,7 +82,7 @@ class File:
 RICH = (Text, Image, File)
 
 
-def guess(name: str) -> Optional[str]:
+def guess(name: str) -> str | None:
     """The media type that a name's ending stands for."""
     import mimetypes
 
@@ -91,7 +91,7 @@ def guess(name: str) -> Optional[str]:
     return {".md": "text/markdown", ".webp": "image/webp"}.get(ending) or mimetypes.types_map.get(ending)
 
 
-def _sniff(data: bytes) -> Optional[str]:
+def _sniff(data: bytes) -> str | None:
     for magic, mime_type in (
         (b"\x89PNG\r\n\x1a\n", "image/png"),
         (b"\xff\xd8\xff", "image/jpeg"),
@@ -118,7 +118,7 @@ def inside(workspace: Path, path: str) -> str:
     return (plain if root in plain.parents else target).relative_to(root).as_posix()
 
 
-def rich_list(value: object) -> Optional[List[Any]]:
+def rich_list(value: object) -> list[Any] | None:
     """The items of a rich result, or None if it is an ordinary one."""
     if isinstance(value, RICH):
         return [value]
@@ -127,7 +127,7 @@ def rich_list(value: object) -> Optional[List[Any]]:
     return None
 
 
-def as_json(item: object, workspace: Path) -> Dict[str, Any]:
+def as_json(item: object, workspace: Path) -> dict[str, Any]:
     """One item as it travels."""
     if isinstance(item, str):
         return {"type": "text", "text": item}
@@ -136,7 +136,11 @@ def as_json(item: object, workspace: Path) -> Dict[str, Any]:
     if isinstance(item, Image):
         from binascii import b2a_base64
 
-        return {"type": "image", "mimeType": item.mime_type, "data": b2a_base64(item.data, newline=False).decode("ascii")}
+        return {
+            "type": "image",
+            "mimeType": item.mime_type,
+            "data": b2a_base64(item.data, newline=False).decode("ascii"),
+        }
     if isinstance(item, File):
         return {"type": "file", "path": inside(workspace, item.path), "mimeType": item.mime_type}
     raise ValueError(f"{type(item).__name__} cannot stand beside rich content: use Text, Image, File or str")

@@ -5,15 +5,16 @@ callable that the worker gives, or to `logging` when there is none (a toolset's 
 """
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Union
 
 if TYPE_CHECKING:
     import subprocess
 
 LEVELS = ("debug", "info", "warning", "error")
-Emit = Callable[[Dict[str, Any]], None]
+Emit = Callable[[dict[str, Any]], None]
 
 
 class Context:
@@ -22,18 +23,18 @@ class Context:
     __slots__ = ("workspace", "chat_id", "toolset_id", "extra", "_emit", "_listen")
 
     workspace: Path
-    chat_id: Optional[str]
-    toolset_id: Optional[str]
-    extra: Dict[str, Any]
+    chat_id: str | None
+    toolset_id: str | None
+    extra: dict[str, Any]
 
     def __init__(
         self,
         workspace: Union[str, "os.PathLike[str]"],
-        chat_id: Optional[str] = None,
-        toolset_id: Optional[str] = None,
-        extra: Optional[Mapping[str, Any]] = None,
+        chat_id: str | None = None,
+        toolset_id: str | None = None,
+        extra: Mapping[str, Any] | None = None,
         *,
-        emit: Optional[Emit] = None,
+        emit: Emit | None = None,
         listen: bool = False,
     ) -> None:
         self.workspace = Path(workspace)
@@ -46,7 +47,7 @@ class Context:
     def __repr__(self) -> str:
         return f"Context(workspace={str(self.workspace)!r}, chat_id={self.chat_id!r}, toolset_id={self.toolset_id!r})"
 
-    def progress(self, fraction: Optional[float] = None, message: Optional[str] = None) -> None:
+    def progress(self, fraction: float | None = None, message: str | None = None) -> None:
         """Say how far the call is: a fraction from 0 to 1, what it is doing, or both."""
         if fraction is not None:
             fraction = float(fraction)
@@ -55,14 +56,16 @@ class Context:
             # Rounding must not end a tool: 1.0000000002 is done.
             fraction = min(1.0, max(0.0, fraction))
         if self._emit is not None:
-            self._emit({"type": "progress", "fraction": fraction, "message": None if message is None else str(message)})
+            self._emit(
+                {"type": "progress", "fraction": fraction, "message": None if message is None else _sayable(message)}
+            )
 
     def log(self, message: object, level: str = "info") -> None:
         """Write a line to the log of the call. The level is debug, info, warning or error."""
         if level not in LEVELS:
             raise ValueError(f"log: there is no level {level!r}; the levels are {', '.join(LEVELS)}")
         if self._emit is not None:
-            self._emit({"type": "log", "level": level, "message": str(message)})
+            self._emit({"type": "log", "level": level, "message": _sayable(message)})
         else:
             import logging
 
@@ -72,9 +75,9 @@ class Context:
         self,
         command: Sequence[str],
         *,
-        name: Optional[str] = None,
+        name: str | None = None,
         cwd: Union[None, str, "os.PathLike[str]"] = None,
-        env: Optional[Mapping[str, str]] = None,
+        env: Mapping[str, str] | None = None,
     ) -> "Process":
         """Start a program that may go on after the call, such as a development server.
 
@@ -107,12 +110,17 @@ class Context:
         return process
 
 
+def _sayable(message: object) -> str:
+    # Half of a character, which a file name may have, is not to end a tool that only wanted to speak of it.
+    return str(message).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 class Process:
     """A program that `start_process` started."""
 
     __slots__ = ("pid", "name", "command", "_child")
 
-    def __init__(self, child: "subprocess.Popen[bytes]", name: str, command: List[str]) -> None:
+    def __init__(self, child: "subprocess.Popen[bytes]", name: str, command: list[str]) -> None:
         self.pid = child.pid
         self.name = name
         self.command = command
@@ -121,7 +129,7 @@ class Process:
     def __repr__(self) -> str:
         return f"Process(pid={self.pid}, name={self.name!r})"
 
-    def poll(self) -> Optional[int]:
+    def poll(self) -> int | None:
         """Its exit code, or None while it runs."""
         return self._child.poll()
 
@@ -142,7 +150,7 @@ class Process:
         return self._child.wait()
 
 
-_current: "ContextVar[Optional[Context]]" = ContextVar("covalt_toolset_context", default=None)
+_current: "ContextVar[Context | None]" = ContextVar("covalt_toolset_context", default=None)
 
 
 def get_context() -> Context:
@@ -155,8 +163,8 @@ def get_context() -> Context:
 
 def set_context(
     workspace: Union[str, "os.PathLike[str]"],
-    chat_id: Optional[str] = None,
-    toolset_id: Optional[str] = None,
+    chat_id: str | None = None,
+    toolset_id: str | None = None,
     **extra: Any,
 ) -> None:
     """Set the context by hand, for tests of tools. There is no manifest to ask, so `start_process` is allowed."""

@@ -2,7 +2,6 @@
 
 import re
 from inspect import cleandoc
-from typing import Dict, List, Optional, Tuple
 
 _SECTION = re.compile(
     r"(Args|Arguments|Parameters|Params|Attributes|Returns?|Yields?|Raises|Examples?|Notes?|Warnings?|See Also|Todo|"
@@ -10,10 +9,12 @@ _SECTION = re.compile(
 )
 _ARGUMENTS = ("Args", "Arguments", "Parameters", "Params", "Attributes", "Keyword Args", "Keyword Arguments")
 # name: text, name (type): text, name (list[tuple(int, str)], optional): text
-_ENTRY = re.compile(r"(?P<name>\*{0,2}[^\W\d]\w*)\s*(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?\s*:(?:\s+(?P<text>.*))?$")
+_ENTRY = re.compile(
+    r"(?P<name>\*{0,2}[^\W\d]\w*)\s*(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?\s*:(?:\s+(?P<text>.*))?$"
+)
 
 
-def read(text: Optional[str]) -> Tuple[Optional[str], Dict[str, str]]:
+def read(text: str | None) -> tuple[str | None, dict[str, str]]:
     """The first paragraph, if there is one, and the text of each argument."""
     if not text:
         return None, {}
@@ -21,8 +22,8 @@ def read(text: Optional[str]) -> Tuple[Optional[str], Dict[str, str]]:
     return _summary(lines), _arguments(lines)
 
 
-def _summary(lines: List[str]) -> Optional[str]:
-    words: List[str] = []
+def _summary(lines: list[str]) -> str | None:
+    words: list[str] = []
     for line in lines:
         if _SECTION.match(line):
             break
@@ -38,11 +39,11 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _arguments(lines: List[str]) -> Dict[str, str]:
-    found: Dict[str, List[List[str]]] = {}
+def _arguments(lines: list[str]) -> dict[str, str]:
+    found: dict[str, list[list[str]]] = {}
     inside = False
     header = entry = 0
-    paragraphs: Optional[List[List[str]]] = None
+    paragraphs: list[list[str]] | None = None
     for line in lines:
         stripped = line.strip()
         section = _SECTION.match(stripped)

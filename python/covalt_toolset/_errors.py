@@ -2,7 +2,6 @@
 
 import os
 from types import TracebackType
-from typing import List, Optional, Set
 
 MOST_TEXT = 8_000
 MOST_FRAMES = 30
@@ -30,23 +29,31 @@ def describe(error: BaseException, root: str) -> str:
     return safe(f"{kind}: {text}" if text else kind)
 
 
-def trimmed(error: BaseException, root: str) -> Optional[str]:
+def trimmed(error: BaseException, root: str) -> str | None:
     """The traceback with the frames of the toolset's files only, or None if there are none."""
     try:
-        parts: List[str] = []
-        seen: Set[int] = set()
-        current: Optional[BaseException] = error
+        parts: list[str] = []
+        seen: set[int] = set()
+        current: BaseException | None = error
         while current is not None and id(current) not in seen and len(seen) < 5:
             seen.add(id(current))
             frames = _frames(current.__traceback__, root) + _syntax(current, root)
-            for each in getattr(current, "exceptions", ())[:5] if type(current).__name__.endswith("ExceptionGroup") else ():
+            for each in (
+                getattr(current, "exceptions", ())[:5] if type(current).__name__.endswith("ExceptionGroup") else ()
+            ):
                 frames += _frames(each.__traceback__, root)
             if frames:
                 parts.append("\n".join(["Traceback (most recent call last):", *frames, describe(current, root)]))
             if current.__cause__ is not None:
-                word, current = "The above exception was the direct cause of the following exception:", current.__cause__
+                word, current = (
+                    "The above exception was the direct cause of the following exception:",
+                    current.__cause__,
+                )
             elif current.__context__ is not None and not current.__suppress_context__:
-                word, current = "During handling of the above exception, another exception occurred:", current.__context__
+                word, current = (
+                    "During handling of the above exception, another exception occurred:",
+                    current.__context__,
+                )
             else:
                 break
             if frames:
@@ -59,13 +66,13 @@ def trimmed(error: BaseException, root: str) -> Optional[str]:
         return None
 
 
-def _relative(file: str, root: str) -> Optional[str]:
+def _relative(file: str, root: str) -> str | None:
     root = os.path.abspath(root)
     file = os.path.abspath(file)
     return os.path.relpath(file, root) if file.startswith(root + os.sep) else None
 
 
-def _frames(traceback: Optional[TracebackType], root: str) -> List[str]:
+def _frames(traceback: TracebackType | None, root: str) -> list[str]:
     import linecache
 
     own = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -76,7 +83,9 @@ def _frames(traceback: Optional[TracebackType], root: str) -> List[str]:
         # The SDK may be below the toolset's folder (the built-in tools), and is not what failed.
         if file is not None and not os.path.abspath(code.co_filename).startswith(own):
             line = linecache.getline(code.co_filename, traceback.tb_lineno).strip()
-            frames.append(f'  File "{file}", line {traceback.tb_lineno}, in {code.co_name}' + (f"\n    {line}" if line else ""))
+            frames.append(
+                f'  File "{file}", line {traceback.tb_lineno}, in {code.co_name}' + (f"\n    {line}" if line else "")
+            )
         traceback = traceback.tb_next
     if len(frames) > MOST_FRAMES:
         left_out = len(frames) - MOST_FRAMES
@@ -84,7 +93,7 @@ def _frames(traceback: Optional[TracebackType], root: str) -> List[str]:
     return frames
 
 
-def _syntax(error: BaseException, root: str) -> List[str]:
+def _syntax(error: BaseException, root: str) -> list[str]:
     if not isinstance(error, SyntaxError) or not error.filename:
         return []
     file = _relative(error.filename, root)

@@ -5,7 +5,8 @@ import inspect
 import sys
 import types
 import typing
-from typing import Any, Callable, Dict, Mapping, Optional
+from collections.abc import Callable, Mapping
+from typing import Any
 
 
 class Unresolved:
@@ -42,7 +43,7 @@ def innermost(function: Any) -> Any:
             return function
 
 
-def evaluate(hint: object, names: Mapping[str, Any], local: Optional[Mapping[str, Any]] = None) -> object:
+def evaluate(hint: object, names: Mapping[str, Any], local: Mapping[str, Any] | None = None) -> object:
     """A hint of a function as a type, or `Unresolved`."""
     if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
         return hint
@@ -53,13 +54,13 @@ def evaluate(hint: object, names: Mapping[str, Any], local: Optional[Mapping[str
         return Unresolved(hint, error)
 
 
-def of_class(cls: type) -> Dict[str, object]:
+def of_class(cls: type) -> dict[str, object]:
     """The hints of the fields of a class, its bases' first."""
     local = {cls.__name__: cls}
     try:
         return dict(typing.get_type_hints(cls, localns=_scope(cls, local), include_extras=True))
     except Exception:
-        found: Dict[str, object] = {}
+        found: dict[str, object] = {}
         for base in reversed(cls.__mro__):
             if base.__module__ == "builtins":
                 continue
@@ -69,7 +70,7 @@ def of_class(cls: type) -> Dict[str, object]:
         return found
 
 
-def _scope(cls: type, local: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def _scope(cls: type, local: dict[str, Any]) -> dict[str, Any] | None:
     # A class that was made inside a function is not among its module's names, yet may speak of itself. Its module's names
     # are given along, as a local namespace replaces what get_type_hints would have looked at.
     module = sys.modules.get(cls.__module__)
@@ -78,7 +79,7 @@ def _scope(cls: type, local: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     return local
 
 
-def _written(cls: type) -> Dict[str, Any]:
+def _written(cls: type) -> dict[str, Any]:
     if sys.version_info >= (3, 14):
         from annotationlib import Format, get_annotations
 

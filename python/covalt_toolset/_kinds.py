@@ -5,9 +5,10 @@ decided in `_compile`; classes with fields are in `_records`, Pydantic's in `_py
 """
 
 import re
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
-Schema = Dict[str, Any]
+Schema = dict[str, Any]
 Take = Callable[[Any, str], object]
 
 
@@ -53,9 +54,9 @@ class Book:
     def __init__(self, output: bool = False) -> None:
         # Whether it describes results: a Decimal is accepted as a number or a text, but comes back as a text.
         self.output = output
-        self.definitions: Dict[str, Schema] = {}
-        self._names: Dict[int, str] = {}
-        self._made: Dict[int, Schema] = {}
+        self.definitions: dict[str, Schema] = {}
+        self._names: dict[int, str] = {}
+        self._made: dict[int, Schema] = {}
 
     def define(self, owner: object, wanted: str, make: Callable[[], Schema]) -> Schema:
         """A reference to the definition of `owner`, which is made at its first use. It may refer to itself."""
@@ -82,12 +83,12 @@ class Book:
 
     def adopt(self, schema: Schema) -> Schema:
         """A schema that brings definitions of its own: they move here, under other names where theirs are taken."""
-        brought: Dict[str, Schema] = schema.pop("$defs", {})
+        brought: dict[str, Schema] = schema.pop("$defs", {})
         # Those that are here already: equal, and so is all that they refer to.
         same = {name for name, definition in brought.items() if self.definitions.get(name) == definition}
         while others := {name for name in same if not same.issuperset(references(brought[name]))}:
             same -= others
-        names: Dict[str, str] = {}
+        names: dict[str, str] = {}
         for name, definition in brought.items():
             names[name] = name if name in same else self.free(name)
             if name not in same:
@@ -101,7 +102,7 @@ class Book:
         return schema
 
 
-def references(schema: Any) -> List[str]:
+def references(schema: Any) -> list[str]:
     """The names of the definitions that a schema refers to itself."""
     found = []
     if isinstance(schema, dict):
@@ -112,7 +113,7 @@ def references(schema: Any) -> List[str]:
     return found
 
 
-def _rename(schema: Any, moved: Dict[str, str]) -> None:
+def _rename(schema: Any, moved: dict[str, str]) -> None:
     if isinstance(schema, dict):
         if isinstance(schema.get("$ref"), str):
             schema["$ref"] = moved.get(schema["$ref"], schema["$ref"])
@@ -141,7 +142,7 @@ class Anything(Kind):
 
     accepts_null = True
 
-    def __init__(self, note: Optional[str] = None) -> None:
+    def __init__(self, note: str | None = None) -> None:
         self.note = note
 
     def schema(self, book: Book) -> Schema:
@@ -154,7 +155,7 @@ class Anything(Kind):
 class Plain(Kind):
     """A kind that is one schema and one function."""
 
-    def __init__(self, schema: Schema, take: Take, *, output: Optional[Schema] = None, returned: bool = True) -> None:
+    def __init__(self, schema: Schema, take: Take, *, output: Schema | None = None, returned: bool = True) -> None:
         self._schema = schema
         self._take = take
         self._output = output or schema
@@ -173,7 +174,7 @@ class Plain(Kind):
 class Choice(Kind):
     """One of some values (Literal, Enum)."""
 
-    def __init__(self, pairs: Sequence[Tuple[Any, Any]]) -> None:
+    def __init__(self, pairs: Sequence[tuple[Any, Any]]) -> None:
         self.pairs = list(pairs)
         self.accepts_null = any(word is None for word, _ in pairs)
 
@@ -188,13 +189,18 @@ class Choice(Kind):
             # 1 is True in Python and not in JSON; 1.0 is 1 in both.
             if word == value and isinstance(word, bool) == isinstance(value, bool):
                 return meant
-        raise refuse(at, "one of " + ", ".join(shown(word).replace("the text ", "").replace("the number ", "") for word, _ in self.pairs), value)
+        raise refuse(
+            at,
+            "one of "
+            + ", ".join(shown(word).replace("the text ", "").replace("the number ", "") for word, _ in self.pairs),
+            value,
+        )
 
 
 class Many(Kind):
     """Values in a row: list, set, a tuple of any length."""
 
-    def __init__(self, item: Optional[Kind], make: Callable[[List[Any]], Any], unique: bool = False) -> None:
+    def __init__(self, item: Kind | None, make: Callable[[list[Any]], Any], unique: bool = False) -> None:
         self.item = item
         self.make = make
         self.unique = unique
@@ -224,7 +230,13 @@ class Many(Kind):
 class Row(Kind):
     """A tuple whose places have their own kinds, perhaps with names and defaults (NamedTuple)."""
 
-    def __init__(self, places: Sequence[Kind], names: Sequence[str] = (), required: Optional[int] = None, make: Callable[[List[Any]], Any] = tuple) -> None:
+    def __init__(
+        self,
+        places: Sequence[Kind],
+        names: Sequence[str] = (),
+        required: int | None = None,
+        make: Callable[[list[Any]], Any] = tuple,
+    ) -> None:
         self.places = list(places)
         self.names = list(names)
         self.required = len(self.places) if required is None else required
@@ -248,13 +260,15 @@ class Row(Kind):
             raise refuse(at, f"a list of {number}", value)
         if not self.required <= len(value) <= most:
             raise Refused(at, f"must have {number} items, not {len(value)}")
-        return self.make([place.take(member, below(at, number)) for number, (place, member) in enumerate(zip(self.places, value))])
+        return self.make(
+            [place.take(member, below(at, number)) for number, (place, member) in enumerate(zip(self.places, value))]
+        )
 
 
 class Table(Kind):
     """An object whose keys are not known beforehand."""
 
-    def __init__(self, key: Optional[Kind], value: Optional[Kind], make: Callable[[Dict[Any, Any]], Any] = dict) -> None:
+    def __init__(self, key: Kind | None, value: Kind | None, make: Callable[[dict[Any, Any]], Any] = dict) -> None:
         self.key = key
         self.value = value
         self.make = make
@@ -272,7 +286,7 @@ class Table(Kind):
     def take(self, value: Any, at: str) -> Any:
         if not isinstance(value, dict):
             raise refuse(at, "an object", value)
-        taken: Dict[Any, Any] = {}
+        taken: dict[Any, Any] = {}
         for word, member in value.items():
             key = self.key.take(word, below(at, word)) if self.key else word
             if key in taken:
@@ -285,13 +299,13 @@ class OneOf(Kind):
     """A union. The first member that fits is taken, in the order in which they were written; a whole number is an int
     rather than a float where there are both."""
 
-    def __init__(self, members: Sequence[Kind], whole: Optional[Kind] = None) -> None:
+    def __init__(self, members: Sequence[Kind], whole: Kind | None = None) -> None:
         self.members = list(members)
         self.whole = whole
         self.accepts_null = any(member.accepts_null for member in members)
 
     def schema(self, book: Book) -> Schema:
-        schemas: List[Schema] = []
+        schemas: list[Schema] = []
         for member in self.members:
             schema = member.schema(book)
             for part in schema["anyOf"] if list(schema) == ["anyOf"] else [schema]:
@@ -304,7 +318,7 @@ class OneOf(Kind):
     def take(self, value: Any, at: str) -> Any:
         if self.whole is not None and isinstance(value, int) and not isinstance(value, bool):
             return self.whole.take(value, at)
-        reasons: List[Refused] = []
+        reasons: list[Refused] = []
         for member in self.members:
             try:
                 return member.take(value, at)
@@ -312,16 +326,22 @@ class OneOf(Kind):
                 reasons.append(reason)
         if value is not None and len(reasons) > 1:
             # What null would have to be is of no help to someone who gave something else.
-            reasons = [reason for member, reason in zip(self.members, reasons) if not isinstance(member, Plain) or not member.accepts_null]
+            reasons = [
+                reason
+                for member, reason in zip(self.members, reasons)
+                if not isinstance(member, Plain) or not member.accepts_null
+            ]
         if len(reasons) == 1:
             raise reasons[0]
-        raise Refused(at, "fits none of the possible types: " + "; ".join(dict.fromkeys(str(reason) for reason in reasons)))
+        raise Refused(
+            at, "fits none of the possible types: " + "; ".join(dict.fromkeys(str(reason) for reason in reasons))
+        )
 
 
 class Narrowed(Kind):
     """A kind with words about it, and limits in the manner of annotated_types."""
 
-    _LIMITS: Tuple[Tuple[str, str, str, Callable[[Any, Any], bool]], ...] = (
+    _LIMITS: tuple[tuple[str, str, str, Callable[[Any, Any], bool]], ...] = (
         ("gt", "exclusiveMinimum", "greater than", lambda value, limit: value > limit),
         ("ge", "minimum", "at least", lambda value, limit: value >= limit),
         ("lt", "exclusiveMaximum", "less than", lambda value, limit: value < limit),
@@ -330,12 +350,14 @@ class Narrowed(Kind):
     )
     _LENGTHS = (("min_length", "min", "at least"), ("max_length", "max", "at most"))
 
-    def __init__(self, kind: Kind, description: Optional[str], limits: Sequence[object]) -> None:
+    def __init__(self, kind: Kind, description: str | None, limits: Sequence[object]) -> None:
         self.kind = kind
         self.description = description
         self.accepts_null = kind.accepts_null
         self._limits = [(limit, row) for row in self._LIMITS for limit in _values(limits, row[0])]
-        self._lengths = [(limit, row) for row in self._LENGTHS for limit in _values(limits, row[0]) if limit != 0 or row[1] == "max"]
+        self._lengths = [
+            (limit, row) for row in self._LENGTHS for limit in _values(limits, row[0]) if limit != 0 or row[1] == "max"
+        ]
 
     def schema(self, book: Book) -> Schema:
         schema = self.kind.schema(book)
@@ -360,5 +382,5 @@ class Narrowed(Kind):
         return taken
 
 
-def _values(limits: Sequence[object], name: str) -> List[Any]:
+def _values(limits: Sequence[object], name: str) -> list[Any]:
     return [getattr(limit, name) for limit in limits if getattr(limit, name, None) is not None]

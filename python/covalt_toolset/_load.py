@@ -9,9 +9,10 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_file_location
-from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
+from typing import Any
 
 # Modules of a toolset whose name is somebody else's already.
 PRIVATE = "_toolset_"
@@ -22,7 +23,7 @@ _ENTRYPOINT = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*):([A-Za-z_]\w*)", re
 class NotLoaded(Exception):
     """A tool that cannot be called, and why."""
 
-    def __init__(self, text: str, traceback: Optional[str] = None) -> None:
+    def __init__(self, text: str, traceback: str | None = None) -> None:
         super().__init__(text)
         self.traceback = traceback
 
@@ -32,11 +33,11 @@ class _Finder:
 
     def __init__(self) -> None:
         self.root = ""
-        self.folders: List[str] = []
+        self.folders: list[str] = []
         # The top-level names that were found in it.
-        self.found: Set[str] = set()
+        self.found: set[str] = set()
 
-    def find_spec(self, name: str, path: Optional[Sequence[str]] = None, target: Any = None) -> Optional[ModuleSpec]:
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         if path is not None or not self.folders:
             return None
         if name in sys.stdlib_module_names:
@@ -98,7 +99,7 @@ def _has_code(place: str, name: str) -> bool:
         return False
 
 
-def split(entrypoint: str) -> Tuple[str, str]:
+def split(entrypoint: str) -> tuple[str, str]:
     """The module and the function of an entrypoint."""
     match = _ENTRYPOINT.fullmatch(entrypoint)
     if match is None or any(part.startswith("__") for part in re.split("[.:]", entrypoint)):
@@ -133,7 +134,9 @@ def find(root: str, entrypoint: str) -> Callable[..., Any]:
     if found is None:
         raise NotLoaded(f"{shown} has no function {function}{_nearest(function, module)}")
     if isinstance(found, type) or not callable(found):
-        raise NotLoaded(f"{function} in {shown} is {'a class' if isinstance(found, type) else 'no function'}; an entrypoint names a function")
+        raise NotLoaded(
+            f"{function} in {shown} is {'a class' if isinstance(found, type) else 'no function'}; an entrypoint names a function"
+        )
     return found  # type: ignore[no-any-return]
 
 

@@ -2,8 +2,9 @@
 
 import inspect
 import typing
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any
 
 from . import _docstring, _hints, _pydantic
 from ._compile import Compiler
@@ -24,12 +25,12 @@ class Parameter:
 
     __slots__ = ("name", "kind", "positional", "default", "description")
 
-    def __init__(self, name: str, kind: Kind, positional: bool, default: Any, description: Optional[str]) -> None:
+    def __init__(self, name: str, kind: Kind, positional: bool, default: Any, description: str | None) -> None:
         self.name = name
         self.kind = kind
         self.positional = positional
         # A function that makes it, or None if the caller must give one.
-        self.default: Optional[Callable[[], Any]] = default
+        self.default: Callable[[], Any] | None = default
         self.description = description
 
 
@@ -46,7 +47,7 @@ class Plan:
         self.waits = inspect.iscoroutinefunction(inner)
         names = getattr(inner, "__globals__", {})
         self._compiler = Compiler()
-        self.parameters: List[Parameter] = []
+        self.parameters: list[Parameter] = []
         self.takes_workspace = False
         signature = _hints.signature(function)
         for place, parameter in enumerate(signature.parameters.values()):
@@ -63,7 +64,7 @@ class Plan:
         returned = signature.return_annotation
         self._returns = Any if returned is signature.empty else _hints.evaluate(returned, names)
 
-    def _parameter(self, parameter: inspect.Parameter, hint: Any, description: Optional[str]) -> Parameter:
+    def _parameter(self, parameter: inspect.Parameter, hint: Any, description: str | None) -> Parameter:
         default: Any = parameter.default
         field = default if _pydantic.is_field(default) else None
         if field is not None and not isinstance(hint, _hints.Unresolved):
@@ -77,7 +78,7 @@ class Plan:
             kind.schema(Book())
         except Unsupported as reason:
             raise NotLoaded(f"the parameter {parameter.name}: {reason}") from None
-        make: Optional[Callable[[], Any]] = None
+        make: Callable[[], Any] | None = None
         if field is not None and default is field:
             make = None if field.is_required() else lambda: field.get_default(call_default_factory=True)
         elif default is not parameter.empty:
@@ -89,7 +90,7 @@ class Plan:
     def input_schema(self) -> Schema:
         """The arguments as JSON Schema."""
         book = Book()
-        properties: Dict[str, Schema] = {}
+        properties: dict[str, Schema] = {}
         for parameter in self.parameters:
             schema = parameter.kind.schema(book)
             if parameter.description:
@@ -106,7 +107,7 @@ class Plan:
         }
         return _finish(schema, list(properties.items()), properties, book)
 
-    def output_schema(self) -> Optional[Schema]:
+    def output_schema(self) -> Schema | None:
         """The result as JSON Schema, where the annotation says more than that there is one."""
         hint: Any = self._returns
         if getattr(typing.get_origin(hint), "__name__", "") in ("Awaitable", "Coroutine"):
@@ -114,7 +115,7 @@ class Plan:
         if hint in (None, type(None)) or isinstance(hint, _hints.Unresolved):
             return None
         book = Book(output=True)
-        holder: Dict[str, Schema] = {}
+        holder: dict[str, Schema] = {}
         try:
             holder["it"] = self._compiler.kind(hint).schema(book)
         except Unsupported:
@@ -124,15 +125,15 @@ class Plan:
         schema = _finish({}, list(holder.items()), holder, book)
         return {**holder["it"], **schema}
 
-    def bind(self, args: Mapping[str, Any], workspace: Path) -> Tuple[List[Any], Dict[str, Any]]:
+    def bind(self, args: Mapping[str, Any], workspace: Path) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of the call. Everything that does not fit is said at once."""
-        problems: List[str] = []
+        problems: list[str] = []
         known = [parameter.name for parameter in self.parameters]
         for name in args:
             if name not in known:
                 problems.append(f"{below('', name)}: there is no such argument; there {_listed(known)}")
-        positional: List[Any] = []
-        named: Dict[str, Any] = {}
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
         if self.takes_workspace:
             if self._workspace_positional:
                 positional.append(workspace)
@@ -162,12 +163,12 @@ class Plan:
         return positional, named
 
 
-def _written_doc(function: Any) -> Optional[str]:
+def _written_doc(function: Any) -> str | None:
     # A partial and an object that can be called have the docstring of their class, which says nothing of the tool.
     return getattr(function if inspect.isroutine(function) else _hints.innermost(function), "__doc__", None)
 
 
-def _listed(names: List[str]) -> str:
+def _listed(names: list[str]) -> str:
     return f"are {', '.join(names)}" if len(names) > 1 else f"is only {names[0]}" if names else "are none"
 
 
@@ -180,14 +181,17 @@ def _is_workspace(written: Any, hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, PurePath)
 
 
-def _finish(schema: Schema, uses: List[Tuple[str, Schema]], holder: Dict[str, Schema], book: Book) -> Schema:
+def _finish(schema: Schema, uses: list[tuple[str, Schema]], holder: dict[str, Schema], book: Book) -> Schema:
     """Put a definition that a parameter alone refers to in its place, and keep those that are still referred to."""
     for name, use in uses:
         target = use.get("$ref", "").rpartition("/")[2]
         if target and not _reaches(book.definitions, target, target):
-            holder[name] = {**book.definitions[target], **{word: value for word, value in use.items() if word != "$ref"}}
-    needed: Dict[str, Schema] = {}
-    waiting: List[Any] = [holder]
+            holder[name] = {
+                **book.definitions[target],
+                **{word: value for word, value in use.items() if word != "$ref"},
+            }
+    needed: dict[str, Schema] = {}
+    waiting: list[Any] = [holder]
     while waiting:
         for target in references(waiting.pop()):
             if target not in needed and target in book.definitions:
@@ -198,7 +202,7 @@ def _finish(schema: Schema, uses: List[Tuple[str, Schema]], holder: Dict[str, Sc
     return schema
 
 
-def _reaches(definitions: Dict[str, Schema], start: str, goal: str) -> bool:
+def _reaches(definitions: dict[str, Schema], start: str, goal: str) -> bool:
     seen, waiting = set(), [start]
     while waiting:
         for target in references(definitions.get(waiting.pop(), {})):

@@ -6,7 +6,7 @@ Pydantic is imported only if the toolset did so.
 import json
 import re
 import sys
-from typing import Any, List
+from typing import Any
 
 from ._kinds import Book, Kind, Refused, Schema, Unsupported, below
 
@@ -24,7 +24,9 @@ def is_field(value: object) -> bool:
 
 def is_model(cls: object) -> bool:
     """Whether a class is Pydantic's to build."""
-    return isinstance(cls, type) and (hasattr(cls, "__get_pydantic_core_schema__") or hasattr(cls, "__pydantic_validator__"))
+    return isinstance(cls, type) and (
+        hasattr(cls, "__get_pydantic_core_schema__") or hasattr(cls, "__pydantic_validator__")
+    )
 
 
 def is_old_model(cls: object) -> bool:
@@ -95,7 +97,7 @@ def _named(schema: Schema, name: str) -> Schema:
 def _refused(error: Any, at: str) -> Refused:
     if type(error).__name__ != "ValidationError" or not hasattr(error, "errors"):
         return Refused(at, f"was refused: {type(error).__name__}: {error}")
-    rows: List[Any] = error.errors()
+    rows: list[Any] = error.errors()
     texts = []
     for row in rows[:5]:
         place = at

@@ -1,6 +1,7 @@
 """Classes with named fields: dataclasses and TypedDicts. In JSON they are objects."""
 
-from typing import Any, Callable, Dict, List, Optional
+from collections.abc import Callable
+from typing import Any
 
 from . import _docstring
 from ._kinds import Book, Kind, Refused, Schema, below, refuse
@@ -13,7 +14,15 @@ class Field:
 
     __slots__ = ("name", "kind", "required", "default", "description", "given")
 
-    def __init__(self, name: str, kind: Kind, required: bool, default: object = MISSING, description: Optional[str] = None, given: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        required: bool,
+        default: object = MISSING,
+        description: str | None = None,
+        given: bool = True,
+    ) -> None:
         self.name = name
         self.kind = kind
         self.required = required
@@ -27,13 +36,13 @@ class Field:
 class Record(Kind):
     """An object with known fields."""
 
-    def __init__(self, name: str, make: Callable[[Dict[str, Any]], Any], description: Optional[str], full: bool) -> None:
+    def __init__(self, name: str, make: Callable[[dict[str, Any]], Any], description: str | None, full: bool) -> None:
         self.name = name
         self.make = make
         self.description = description
         # Whether a result has all fields, also those that a caller may leave out.
         self.full = full
-        self.fields: List[Field] = []
+        self.fields: list[Field] = []
 
     def schema(self, book: Book) -> Schema:
         return book.define(self, self.name, lambda: self._definition(book))
@@ -87,7 +96,9 @@ def is_named_tuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_field_defaults")
 
 
-def dataclass_record(cls: Any, name: str, hints: Dict[str, Any], kind_of: Callable[[Any], Kind], record: Record) -> None:
+def dataclass_record(
+    cls: Any, name: str, hints: dict[str, Any], kind_of: Callable[[Any], Kind], record: Record
+) -> None:
     """Fill in the fields of a dataclass."""
     from ._result import default_json
 
@@ -118,7 +129,7 @@ def dataclass_record(cls: Any, name: str, hints: Dict[str, Any], kind_of: Callab
             record.full = False
 
 
-def typed_dict_record(cls: Any, hints: Dict[str, Any], kind_of: Callable[[Any], Kind], record: Record) -> None:
+def typed_dict_record(cls: Any, hints: dict[str, Any], kind_of: Callable[[Any], Kind], record: Record) -> None:
     """Fill in the fields of a TypedDict."""
     import typing
 

@@ -2,9 +2,10 @@
 
 import os
 import sys
+from collections.abc import Callable
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any
 
 from ._content import RICH, as_json, rich_list
 from ._kinds import below
@@ -22,8 +23,8 @@ class _Writer:
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.bytes = 0
-        self.path: List[object] = []
-        self.open: Set[int] = set()
+        self.path: list[object] = []
+        self.open: set[int] = set()
 
     def bad(self, text: str) -> BadResult:
         at = self.at()
@@ -96,7 +97,7 @@ class _Writer:
         self.open.discard(mark)
         return written
 
-    def row(self, value: Any) -> List[Any]:
+    def row(self, value: Any) -> list[Any]:
         self.count(2 + max(0, len(value) - 1))
         written = []
         self.path.append(0)
@@ -106,10 +107,10 @@ class _Writer:
         self.path.pop()
         return written
 
-    def table(self, value: Any) -> Dict[str, Any]:
+    def table(self, value: Any) -> dict[str, Any]:
         members = list(value.items())
         self.count(2 + max(0, 2 * len(members) - 1))
-        written: Dict[str, Any] = {}
+        written: dict[str, Any] = {}
         for word, member in members:
             key = word if type(word) is str else self.key(word)
             self.path.append(key)
@@ -153,7 +154,9 @@ class _Writer:
         if hasattr(kind, "__dataclass_fields__"):
             fields = [name for name, field in kind.__dataclass_fields__.items() if field._field_type.name == "_FIELD"]
             return self.inside(value, lambda _: self.table({name: getattr(value, name) for name in fields}))
-        if isinstance(value, dict) or (hasattr(value, "keys") and hasattr(value, "items") and hasattr(kind, "__getitem__")):
+        if isinstance(value, dict) or (
+            hasattr(value, "keys") and hasattr(value, "items") and hasattr(kind, "__getitem__")
+        ):
             return self.inside(value, self.table)
         if isinstance(value, (list, tuple)) or _is_deque(value):
             return self.inside(value, self.row)
@@ -164,7 +167,7 @@ class _Writer:
             raise self.bad(f"{kind.__name__}, which gives its items one by one; return list(…) of it")
         raise self.bad(f"{kind.__name__} has no form in JSON")
 
-    def model(self, value: Any) -> Optional[Tuple[Any]]:
+    def model(self, value: Any) -> tuple[Any] | None:
         """What a Pydantic model becomes."""
         kind = type(value)
         try:
@@ -182,7 +185,7 @@ def _is_deque(value: object) -> bool:
     return collections is not None and isinstance(value, collections.deque)
 
 
-def _plain(value: Any) -> Optional[Tuple[Any]]:
+def _plain(value: Any) -> tuple[Any] | None:
     """What a value of the standard library becomes, in a tuple; None if it is none of those. NaN stands for: refused."""
     enum = sys.modules.get("enum")
     if enum is not None and isinstance(value, enum.Enum):

@@ -4,7 +4,7 @@ Modules such as `datetime` are not imported here: a hint that needs one has alre
 """
 
 import re
-from typing import Any, Dict, Tuple
+from typing import Any
 
 from ._kinds import Plain, Refused, Schema, refuse
 
@@ -69,7 +69,7 @@ _DURATION = re.compile(
 )
 
 
-def _clock(hours: str, minutes: str, seconds: str, fraction: str, zone: str) -> Tuple[Any, ...]:
+def _clock(hours: str, minutes: str, seconds: str, fraction: str, zone: str) -> tuple[Any, ...]:
     from datetime import timedelta, timezone
 
     offset = None
@@ -144,7 +144,15 @@ FLAG = Plain({"type": "boolean"}, _flag)
 NULL = Plain({"type": "null"}, _null)
 BYTES = Plain({"type": "string", "contentEncoding": "base64"}, _bytes, returned=False)
 
-SIMPLE: Dict[Any, Plain] = {str: TEXT, int: WHOLE, float: NUMBER, bool: FLAG, type(None): NULL, None: NULL, bytes: BYTES}
+SIMPLE: dict[Any, Plain] = {
+    str: TEXT,
+    int: WHOLE,
+    float: NUMBER,
+    bool: FLAG,
+    type(None): NULL,
+    None: NULL,
+    bytes: BYTES,
+}
 
 
 def _format(word: str) -> Schema:

@@ -1,6 +1,7 @@
 """The decorator. It leaves the function as it is and writes down what was said about it; types are read later."""
 
-from typing import Any, Callable, Optional, TypeVar, Union, overload
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -14,10 +15,10 @@ class Said:
 
     def __init__(
         self,
-        name: Optional[str],
-        description: Optional[str],
-        requires_confirmation: Optional[bool],
-        category: Optional[str],
+        name: str | None,
+        description: str | None,
+        requires_confirmation: bool | None,
+        category: str | None,
     ) -> None:
         for word, value in (("name", name), ("description", description), ("category", category)):
             if value is not None and not isinstance(value, str):
@@ -37,20 +38,20 @@ def tool(function: F, /) -> F: ...
 @overload
 def tool(
     *,
-    name: Optional[str] = None,
-    description: Optional[str] = None,
-    requires_confirmation: Optional[bool] = None,
-    category: Optional[str] = None,
+    name: str | None = None,
+    description: str | None = None,
+    requires_confirmation: bool | None = None,
+    category: str | None = None,
 ) -> Callable[[F], F]: ...
 def tool(
-    function: Optional[F] = None,
+    function: F | None = None,
     /,
     *,
-    name: Optional[str] = None,
-    description: Optional[str] = None,
-    requires_confirmation: Optional[bool] = None,
-    category: Optional[str] = None,
-) -> Union[F, Callable[[F], F]]:
+    name: str | None = None,
+    description: str | None = None,
+    requires_confirmation: bool | None = None,
+    category: str | None = None,
+) -> F | Callable[[F], F]:
     """Make a function a tool. It stays an ordinary function that tests can call.
 
     Args:
@@ -71,7 +72,7 @@ def tool(
     return mark if function is None else mark(function)
 
 
-def said_of(function: object) -> Optional[Said]:
+def said_of(function: object) -> Said | None:
     """What the decorator was given, or None for a function without it."""
     said = getattr(function, ATTRIBUTE, None)
     return said if isinstance(said, Said) else None

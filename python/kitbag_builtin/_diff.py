@@ -3,7 +3,6 @@ no more than a small one."""
 
 from bisect import bisect_right
 from difflib import SequenceMatcher
-from typing import List, Tuple
 
 CONTEXT = 3
 MOST_DIFF = 64 * 1024
@@ -11,7 +10,7 @@ MOST_DIFF = 64 * 1024
 MOST_COMPARED = 2_000
 
 
-def unified(name: str, text: str, old: str, new: str, places: List[int]) -> Tuple[str, bool]:
+def unified(name: str, text: str, old: str, new: str, places: list[int]) -> tuple[str, bool]:
     """The diff, and whether the end of it was left out."""
     lines = _lines(text)
     starts = [0]
@@ -37,18 +36,18 @@ def unified(name: str, text: str, old: str, new: str, places: List[int]) -> Tupl
     return "".join(parts), False
 
 
-def _lines(text: str) -> List[str]:
+def _lines(text: str) -> list[str]:
     parts = text.split("\n")
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
-def _span(first: int, lines: List[str]) -> str:
+def _span(first: int, lines: list[str]) -> str:
     return f"{first + 1 if lines else first},{len(lines)}"
 
 
-def _regions(starts: List[int], places: List[int], length: int, count: int) -> List[Tuple[int, int]]:
+def _regions(starts: list[int], places: list[int], length: int, count: int) -> list[tuple[int, int]]:
     """The lines that change, with those around them; regions that meet are one."""
-    regions: List[Tuple[int, int]] = []
+    regions: list[tuple[int, int]] = []
     for place in places:
         first = max(0, bisect_right(starts, place) - 1 - CONTEXT)
         # The line after the last character, too: without its line end, what follows is drawn to it.
@@ -60,10 +59,10 @@ def _regions(starts: List[int], places: List[int], length: int, count: int) -> L
     return regions
 
 
-def _compared(old: List[str], new: List[str]) -> List[Tuple[str, str]]:
+def _compared(old: list[str], new: list[str]) -> list[tuple[str, str]]:
     if len(old) + len(new) > MOST_COMPARED:
         return [("-", line) for line in old] + [("+", line) for line in new]
-    marked: List[Tuple[str, str]] = []
+    marked: list[tuple[str, str]] = []
     for what, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if what == "equal":
             marked += [(" ", line) for line in old[a:b]]

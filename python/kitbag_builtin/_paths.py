@@ -3,8 +3,8 @@
 import os
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, List, Tuple
 
 from covalt_toolset import get_context
 
@@ -29,6 +29,9 @@ def inside(path: str) -> Path:
         raise ValueError(f"{path} cannot be followed: its links lead in a circle") from None
     if target != root and root not in target.parents:
         raise PermissionError(f"{path} leads out of the workspace")
+    # From Python 3.13 on, links that lead in a circle are left as they are instead of being an error.
+    if any(part.is_symlink() for part in (target, *target.parents) if root in part.parents):
+        raise ValueError(f"{path} cannot be followed: its links lead in a circle")
     return target
 
 
@@ -49,7 +52,7 @@ def file(path: str) -> Path:
     return target
 
 
-def text(path: str, most: int) -> Tuple[Path, str]:
+def text(path: str, most: int) -> tuple[Path, str]:
     """A text file and what is in it, line endings as they are."""
     target = file(path)
     size = target.stat().st_size
@@ -64,10 +67,10 @@ def text(path: str, most: int) -> Tuple[Path, str]:
         raise ValueError(f"{path} is not text in UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from None
 
 
-def walk(folder: Path) -> Tuple[List[str], bool]:
+def walk(folder: Path) -> tuple[list[str], bool]:
     """The files below a folder, relative to it, sorted, and whether there are more than were looked at. Links are files
     here and are not followed."""
-    found: List[str] = []
+    found: list[str] = []
     waiting = [""]
     while waiting:
         prefix = waiting.pop()
@@ -81,7 +84,7 @@ def walk(folder: Path) -> Tuple[List[str], bool]:
     return sorted(found), False
 
 
-def _entries(folder: Path) -> Iterator[Tuple[str, bool]]:
+def _entries(folder: Path) -> Iterator[tuple[str, bool]]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:

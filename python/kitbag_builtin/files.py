@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from covalt_toolset import tool
 
@@ -17,7 +17,7 @@ MOST_LINE = 400
 
 
 @tool(name="Read File", description="Read a text file of the workspace.")
-def read_file(path: str, offset: int = 1, limit: int = 2000) -> Dict[str, Any]:
+def read_file(path: str, offset: int = 1, limit: int = 2000) -> dict[str, Any]:
     """
     Args:
         path: The file, relative to the workspace.
@@ -34,7 +34,7 @@ def read_file(path: str, offset: int = 1, limit: int = 2000) -> Dict[str, Any]:
     wanted = [line + "\n" for line in lines[offset - 1 : offset - 1 + limit]]
     if offset - 1 + limit >= len(lines):
         wanted[-1] = wanted[-1][:-1]
-    kept: List[str] = []
+    kept: list[str] = []
     room = MOST_CONTENT
     for line in wanted:
         room -= len(line.encode("utf-8"))
@@ -57,7 +57,7 @@ def read_file(path: str, offset: int = 1, limit: int = 2000) -> Dict[str, Any]:
 
 
 @tool(name="Write File", description="Write a text file of the workspace, replacing one that is there.")
-def write_file(path: str, content: str) -> Dict[str, Any]:
+def write_file(path: str, content: str) -> dict[str, Any]:
     """
     Args:
         path: The file, relative to the workspace.
@@ -80,7 +80,7 @@ def write_file(path: str, content: str) -> Dict[str, Any]:
     name="Edit File",
     description="Replace a text in a file of the workspace. The text must be there exactly once, unless all are meant.",
 )
-def edit_file(path: str, old: str, new: str, all: bool = False) -> Dict[str, Any]:
+def edit_file(path: str, old: str, new: str, all: bool = False) -> dict[str, Any]:
     """
     Args:
         path: The file, relative to the workspace.
@@ -114,7 +114,7 @@ def edit_file(path: str, old: str, new: str, all: bool = False) -> Dict[str, Any
 
 
 @tool(name="List Files", description="List the files of the workspace, or those below a folder of it.")
-def list_files(path: str = ".", pattern: str = "**") -> Dict[str, Any]:
+def list_files(path: str = ".", pattern: str = "**") -> dict[str, Any]:
     """
     Args:
         path: A folder, relative to the workspace.
@@ -125,20 +125,25 @@ def list_files(path: str = ".", pattern: str = "**") -> Dict[str, Any]:
     names, cut = _paths.walk(folder)
     names = [name for name in names if fits(name)]
     prefix = _prefix(folder)
-    files: List[Dict[str, Any]] = []
+    files: list[dict[str, Any]] = []
     for name in names[:MOST_LISTED]:
         try:
-            entry: Dict[str, Any] = {"path": prefix + name, "size": (folder / name).lstat().st_size}
+            entry: dict[str, Any] = {"path": prefix + name, "size": (folder / name).lstat().st_size}
             if (folder / name).is_symlink():
                 entry["link"] = os.readlink(folder / name)
         except OSError:
             continue
         files.append(entry)
-    return {"path": prefix.rstrip("/") or ".", "files": files, "total": len(names), "truncated": cut or len(names) > MOST_LISTED}
+    return {
+        "path": prefix.rstrip("/") or ".",
+        "files": files,
+        "total": len(names),
+        "truncated": cut or len(names) > MOST_LISTED,
+    }
 
 
 @tool(name="Search Files", description="Search the text files of the workspace for a regular expression.")
-def search_files(pattern: str, path: str = ".") -> Dict[str, Any]:
+def search_files(pattern: str, path: str = ".") -> dict[str, Any]:
     """
     Args:
         pattern: The regular expression.
@@ -155,7 +160,7 @@ def search_files(pattern: str, path: str = ".") -> Dict[str, Any]:
         folder = _folder(path)
         names, cut = _paths.walk(folder)
     prefix = _prefix(folder)
-    matches: List[Dict[str, Any]] = []
+    matches: list[dict[str, Any]] = []
     searched = skipped = 0
     for name in names:
         text = _searchable(folder / name)
@@ -174,11 +179,17 @@ def search_files(pattern: str, path: str = ".") -> Dict[str, Any]:
     return _found(pattern, matches, searched, skipped, cut)
 
 
-def _found(pattern: str, matches: List[Dict[str, Any]], searched: int, skipped: int, truncated: bool) -> Dict[str, Any]:
-    return {"pattern": pattern, "matches": matches, "files_searched": searched, "files_skipped": skipped, "truncated": truncated}
+def _found(pattern: str, matches: list[dict[str, Any]], searched: int, skipped: int, truncated: bool) -> dict[str, Any]:
+    return {
+        "pattern": pattern,
+        "matches": matches,
+        "files_searched": searched,
+        "files_skipped": skipped,
+        "truncated": truncated,
+    }
 
 
-def _searchable(target: Any) -> Optional[str]:
+def _searchable(target: Any) -> str | None:
     if not _paths.is_file(target):
         return None
     try:
@@ -217,13 +228,15 @@ def _encoded(content: str) -> bytes:
     try:
         data = content.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise ValueError(f"character {error.start} of the content is half of a character, which UTF-8 cannot carry") from None
+        raise ValueError(
+            f"character {error.start} of the content is half of a character, which UTF-8 cannot carry"
+        ) from None
     if len(data) > MOST_FILE:
         raise ValueError(f"the content is too large: it has {len(data):,} bytes, and {MOST_FILE:,} are the most")
     return data
 
 
-def _places(text: str, old: str, overlapping: bool) -> List[int]:
+def _places(text: str, old: str, overlapping: bool) -> list[int]:
     places = []
     place = text.find(old)
     while place >= 0:

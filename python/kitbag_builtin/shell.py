@@ -5,7 +5,7 @@ import select
 import signal
 import subprocess
 import time
-from typing import Any, Dict, Tuple
+from typing import Any
 
 from covalt_toolset import get_context, tool
 
@@ -15,7 +15,7 @@ TAIL = 96 * 1024
 
 
 @tool(name="Run Command", description="Run a shell command in the workspace.", requires_confirmation=True)
-def run_command(command: str, timeout: float = 120) -> Dict[str, Any]:
+def run_command(command: str, timeout: float = 120) -> dict[str, Any]:
     """
     Args:
         command: The command.
@@ -66,7 +66,7 @@ class _Output:
         if len(self.tail) > 2 * TAIL:
             del self.tail[:-TAIL]
 
-    def text(self) -> Tuple[str, int]:
+    def text(self) -> tuple[str, int]:
         tail = bytes(self.tail[-TAIL:])
         left_out = self.size - len(self.head) - len(tail)
         if not left_out:

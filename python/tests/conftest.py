@@ -61,6 +61,10 @@ HEADER = """
 import collections, collections.abc, dataclasses, datetime, decimal, enum, pathlib, typing, uuid
 from dataclasses import dataclass, field
 from typing import *
+try:
+    from typing import NotRequired, Required
+except ImportError:
+    from typing_extensions import NotRequired, Required, TypedDict
 from covalt_toolset import tool, get_context, Text, Image, File
 
 class Color(enum.Enum):

@@ -53,28 +53,42 @@ def bad(call):
 
 def test_they_are_what_the_program_says_they_are():
     text = TABLE.read_text()
-    tools = re.findall(r'id: "(\w+)",\s+name: "(.+?)",\s+description: "(.+?)",\s+requires_confirmation: (\w+),\s+arguments: &\[(.*?)\n        \]', text, re.S)
+    tools = re.findall(
+        r'id: "(\w+)",\s+name: "(.+?)",\s+description: "(.+?)",\s+requires_confirmation: (\w+),\s+arguments: &\[(.*?)\n        \]',
+        text,
+        re.S,
+    )
     assert len(tools) == 6
     for name, title, description, confirm, rows in tools:
         found = _runtime.describe(str(ROOT), f"kitbag_builtin.{HOMES.get(name, 'files')}:{name}", None)
         assert (found["problem"], found["name"], found["description"]) == (None, title, description)
         assert bool(found["requires_confirmation"]) == (confirm == "true")
         arguments = re.findall(r'\("(\w+)", "(\w+)", "(.+?)", (\w+)\)', rows)
-        properties = {word: {key: value for key, value in schema.items() if key != "default"} for word, schema in found["input_schema"]["properties"].items()}
+        properties = {
+            word: {key: value for key, value in schema.items() if key != "default"}
+            for word, schema in found["input_schema"]["properties"].items()
+        }
         assert properties == {word: {"type": kind, "description": what} for word, kind, what, _ in arguments}
         assert list(properties) == [word for word, *_ in arguments]
         assert found["input_schema"]["required"] == [word for word, _, _, must in arguments if must == "true"]
         assert found["input_schema"]["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("path", ["../secret.txt", "a/../../secret.txt", "/etc/passwd", "out", "folder/secret.txt", "dangling", "loop", "a\0b"])
+@pytest.mark.parametrize(
+    "path",
+    ["../secret.txt", "a/../../secret.txt", "/etc/passwd", "out", "folder/secret.txt", "dangling", "loop", "a\0b"],
+)
 @pytest.mark.parametrize("name", ["read_file", "write_file", "edit_file", "list_files", "search_files"])
 def test_nothing_leads_out(workspace, bad, name, path):
     (workspace / "out").symlink_to("../secret.txt")
     (workspace / "folder").symlink_to("..")
     (workspace / "dangling").symlink_to("../new.txt")
     (workspace / "loop").symlink_to("loop")
-    more = {"write_file": {"content": "x"}, "edit_file": {"old": "secret", "new": "x"}, "search_files": {"pattern": "s"}}
+    more = {
+        "write_file": {"content": "x"},
+        "edit_file": {"old": "secret", "new": "x"},
+        "search_files": {"pattern": "s"},
+    }
     message = bad(name, path=path, **more.get(name, {}))
     assert re.search("leads out of the workspace|in a circle|NUL", message), message
     assert (workspace.parent / "secret.txt").read_text() == "secret"
@@ -176,7 +190,9 @@ def test_editing(workspace, good, bad):
         "--- a/a.txt\n+++ b/a.txt\n@@ -7,7 +7,8 @@\n line 7\n line 8\n line 9\n-line 10\n+line ten\n+and more\n"
         " line 11\n line 12\n line 13\n"
     )
-    assert "found 11 times in a.txt (lines 1, 12, 13, 14, 15, 16, 17, 18, 19, …)" in bad("edit_file", path="a.txt", old="1", new="x")
+    assert "found 11 times in a.txt (lines 1, 12, 13, 14, 15, 16, 17, 18, 19, …)" in bad(
+        "edit_file", path="a.txt", old="1", new="x"
+    )
     assert "found 0 times" in bad("edit_file", path="a.txt", old="nothing", new="x")
     assert "old is empty" in bad("edit_file", path="a.txt", old="", new="x")
     assert "the same" in bad("edit_file", path="a.txt", old="x", new="x")
@@ -220,8 +236,19 @@ def test_a_diff_can_be_applied(workspace, good, text, old, new):
     (workspace / "d.diff").write_bytes(diff.encode())
     import subprocess
 
-    subprocess.run(["git", "apply", "--unidiff-zero", "d.diff"], cwd=workspace, check=True, env={**os.environ, "GIT_DIR": "/nonexistent"})
+    subprocess.run(
+        ["git", "apply", "--unidiff-zero", "d.diff"],
+        cwd=workspace,
+        check=True,
+        env={**os.environ, "GIT_DIR": "/nonexistent"},
+    )
     assert (workspace / "a").read_bytes() == after
+
+
+def test_a_diff_counts_lines_of_both_sides(workspace, good):
+    (workspace / "a").write_text("x\n" * 50 + "y\n" + "x\n" * 50 + "y\n")
+    diff = good("edit_file", path="a", old="y\n", new="z\nz\n", all=True)["diff"]
+    assert [line for line in diff.splitlines() if line[0] == "@"] == ["@@ -48,7 +48,8 @@", "@@ -99,4 +100,5 @@"]
 
 
 def test_a_huge_edit_is_quick_and_bounded(workspace, good):
@@ -239,7 +266,12 @@ def test_listing(workspace, good, bad):
         return [file["path"] for file in good("list_files", **args)["files"]]
 
     assert paths() == [".hidden", "a.txt", "a/[odd].txt", "a/deep/er/y.py", "a/x.py", "b.py"]
-    assert good("list_files", pattern="b.py") == {"path": ".", "files": [{"path": "b.py", "size": 2}], "total": 1, "truncated": False}
+    assert good("list_files", pattern="b.py") == {
+        "path": ".",
+        "files": [{"path": "b.py", "size": 2}],
+        "total": 1,
+        "truncated": False,
+    }
     assert paths(pattern="**/*.py") == ["a/deep/er/y.py", "a/x.py", "b.py"]
     assert paths(pattern="*.py") == ["b.py"]
     assert paths(pattern="a/**") == ["a/[odd].txt", "a/deep/er/y.py", "a/x.py"]
@@ -277,7 +309,9 @@ def test_searching(workspace, good, bad):
     assert (found["files_searched"], found["files_skipped"], found["truncated"]) == (3, 1, False)
     assert [match["path"] for match in good("search_files", pattern="os$", path="a")["matches"]] == ["a/x.py"]
     assert [match["line"] for match in good("search_files", pattern="os", path="b.txt")["matches"]] == [2]
-    assert "'(' is not a regular expression: missing ), unterminated subpattern at position 0" in bad("search_files", pattern="(")
+    assert "'(' is not a regular expression: missing ), unterminated subpattern at position 0" in bad(
+        "search_files", pattern="("
+    )
     assert "there is no folder nope" in bad("search_files", pattern="x", path="nope")
 
 

@@ -46,16 +46,22 @@ def bare(tmp_path_factory):
 
 def drive(python, root, calls, which):
     command = [str(python), "-c", DRIVER, str(SDK), str(root), which]
-    done = subprocess.run(command, input=json.dumps(calls), capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    done = subprocess.run(
+        command, input=json.dumps(calls), capture_output=True, text=True, env={"PATH": os.environ["PATH"]}
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_one_toolset_with_and_without_pydantic(toolset, bare):
-    pytest.importorskip("pydantic")
     code = "@dataclass\nclass Later:\n    a: int\n"
     code += "".join(f"@tool\ndef f{n}(x: {row[0]}):\n    return repr(x)\n" for n, row in enumerate(ROWS))
     (toolset.root / "t.py").write_text(HEADER + code)
+    if sys.version_info < (3, 11):
+        # NotRequired is not in its typing.
+        import typing_extensions
+
+        (toolset.root / "typing_extensions.py").write_text(Path(typing_extensions.__file__).read_text())
     calls = [(f"t:f{n}", [value for value, _ in row[2]] + row[3]) for n, row in enumerate(ROWS)]
     with_it = drive(sys.executable, toolset.root, calls, "with")
     without = drive(bare, toolset.root, calls, "without")
@@ -74,7 +80,9 @@ def test_a_toolset_that_needs_pydantic_says_so(toolset, bare):
 
 def test_the_built_in_tools_need_nothing(bare, tmp_path):
     """Loaded as the program loads them: from the folder that has both packages."""
-    said = json.loads(drive(bare, SDK, [(f"kitbag_builtin.files:{name}", []) for name in ("read_file", "edit_file")], "without"))
+    said = json.loads(
+        drive(bare, SDK, [(f"kitbag_builtin.files:{name}", []) for name in ("read_file", "edit_file")], "without")
+    )
     assert [each["problem"] for each in said] == [None, None]
 
 
@@ -99,6 +107,17 @@ def test_the_example_with_plain_functions_works(toolset):
     example = SDK.parent / "examples/app-builder/tools"
     for name in ("files.py", "shell.py"):
         toolset.write(f"tools/{name}", (example / name).read_text())
-    assert toolset.result("tools.files:write_file", {"path": "a/b.txt", "content": "hi"}) == {"written": "a/b.txt", "size": 2}
-    assert toolset.result("tools.files:read_file", {"path": "a/b.txt"}) == {"path": "a/b.txt", "content": "hi", "size": 2}
-    assert toolset.result("tools.shell:run_command", {"command": "cat a/b.txt"}) == {"command": "cat a/b.txt", "output": "hi", "exit_code": 0}
+    assert toolset.result("tools.files:write_file", {"path": "a/b.txt", "content": "hi"}) == {
+        "written": "a/b.txt",
+        "size": 2,
+    }
+    assert toolset.result("tools.files:read_file", {"path": "a/b.txt"}) == {
+        "path": "a/b.txt",
+        "content": "hi",
+        "size": 2,
+    }
+    assert toolset.result("tools.shell:run_command", {"command": "cat a/b.txt"}) == {
+        "command": "cat a/b.txt",
+        "output": "hi",
+        "exit_code": 0,
+    }

@@ -30,7 +30,10 @@ def test_two_toolsets_with_the_same_names(toolset, tmp_path):
     other = Toolset(tmp_path / "other", toolset.workspace)
     for each, word in ((toolset, "one"), (other, "two")):
         each.write("tools/util.py", f"word = {word!r}\n")
-        each.write("tools/t.py", "from tools.util import word\ndef f(): return word\ndef late():\n    import tools.util\n    return tools.util.word\n")
+        each.write(
+            "tools/t.py",
+            "from tools.util import word\ndef f(): return word\ndef late():\n    import tools.util\n    return tools.util.word\n",
+        )
     assert toolset.result("tools.t:f") == "one"
     assert other.result("tools.t:f") == "two"
     assert other.result("tools.t:late") == "two"
@@ -41,8 +44,13 @@ def test_two_toolsets_with_the_same_names(toolset, tmp_path):
 @pytest.mark.parametrize("folder", ["", "tools/"])
 def test_a_name_of_pythons_own(toolset, name, folder):
     """In a process of its own: nothing may be imported before by luck."""
-    toolset.write(f"{folder}{name}.py", "import tempfile, email.message, queue\nimport json as theirs\ndef f(): return ['mine', hasattr(theirs, 'dumps')]\n")
-    toolset.write("later.py", f"import {name}\ndef f(): return str({name}.__name__) + str(getattr({name}, 'f', None))\n")
+    toolset.write(
+        f"{folder}{name}.py",
+        "import tempfile, email.message, queue\nimport json as theirs\ndef f(): return ['mine', hasattr(theirs, 'dumps')]\n",
+    )
+    toolset.write(
+        "later.py", f"import {name}\ndef f(): return str({name}.__name__) + str(getattr({name}, 'f', None))\n"
+    )
     code = (
         f"import sys; sys.path.insert(0, {str(SDK)!r}); sys.dont_write_bytecode = True\n"
         "from covalt_toolset import _runtime as r\n"
@@ -90,7 +98,24 @@ def test_a_name_that_somebody_has_already(toolset, tmp_path, monkeypatch):
     assert sys.modules["taken_x"] is taken_x
 
 
-@pytest.mark.parametrize("entrypoint", ["", "a", "a:", ":f", "a:b:c", "a.b:c.d", "../a:f", "a..b:f", "__main__:f", "a:__import__", "a:f\n", "é:f", "os.path:join\0"])
+@pytest.mark.parametrize(
+    "entrypoint",
+    [
+        "",
+        "a",
+        "a:",
+        ":f",
+        "a:b:c",
+        "a.b:c.d",
+        "../a:f",
+        "a..b:f",
+        "__main__:f",
+        "a:__import__",
+        "a:f\n",
+        "é:f",
+        "os.path:join\0",
+    ],
+)
 def test_what_is_no_entrypoint(toolset, entrypoint):
     assert "is not an entrypoint: write package.module:function" in toolset.describe(entrypoint)["problem"]
 
@@ -114,13 +139,28 @@ def test_what_cannot_be_found(toolset):
 @pytest.mark.parametrize(
     "code, problem",
     [
-        ("import nowhere_to_be_found", "it cannot be imported: ModuleNotFoundError: No module named 'nowhere_to_be_found'\nTraceback (most recent call last):\n  File \"tools/t.py\", line 1, in <module>\n    import nowhere_to_be_found\nModuleNotFoundError: No module named 'nowhere_to_be_found'"),
-        ("def f(:", "it cannot be imported: SyntaxError: invalid syntax (tools/t.py, line 1)\nTraceback (most recent call last):\n  File \"tools/t.py\", line 1\n    def f(:\nSyntaxError: invalid syntax (tools/t.py, line 1)"),
-        ("from tools import broken", "it cannot be imported: ZeroDivisionError: division by zero\nTraceback (most recent call last):\n  File \"tools/t.py\", line 1, in <module>\n    from tools import broken\n  File \"tools/broken.py\", line 1, in <module>\n    1 / 0\nZeroDivisionError: division by zero"),
+        (
+            "import nowhere_to_be_found",
+            "it cannot be imported: ModuleNotFoundError: No module named 'nowhere_to_be_found'\nTraceback (most recent call last):\n  File \"tools/t.py\", line 1, in <module>\n    import nowhere_to_be_found\nModuleNotFoundError: No module named 'nowhere_to_be_found'",
+        ),
+        (
+            "def f(:",
+            'it cannot be imported: SyntaxError: invalid syntax (tools/t.py, line 1)\nTraceback (most recent call last):\n  File "tools/t.py", line 1\n    def f(:\nSyntaxError: invalid syntax (tools/t.py, line 1)',
+        ),
+        (
+            "from tools import broken",
+            'it cannot be imported: ZeroDivisionError: division by zero\nTraceback (most recent call last):\n  File "tools/t.py", line 1, in <module>\n    from tools import broken\n  File "tools/broken.py", line 1, in <module>\n    1 / 0\nZeroDivisionError: division by zero',
+        ),
         ("import sys; sys.exit(4)", "its module ended Python while it was imported (sys.exit(4))\nTraceback"),
         ("raise KeyboardInterrupt", "it cannot be imported: KeyboardInterrupt\nTraceback"),
-        ("from covalt_toolset import get_context\nget_context()", "it cannot be imported: RuntimeError: get_context() called outside of tool execution"),
-        ("from covalt_toolset import tool\n@tool(name='')\ndef f(): pass", "it cannot be imported: ValueError: @tool: name is empty"),
+        (
+            "from covalt_toolset import get_context\nget_context()",
+            "it cannot be imported: RuntimeError: get_context() called outside of tool execution",
+        ),
+        (
+            "from covalt_toolset import tool\n@tool(name='')\ndef f(): pass",
+            "it cannot be imported: ValueError: @tool: name is empty",
+        ),
     ],
 )
 def test_a_module_that_fails(toolset, code, problem):
@@ -144,6 +184,9 @@ def test_loading_imports_once_and_prepares(toolset):
         f"assert r.load({str(toolset.root)!r}, 't:f').__name__ == 'f'\nassert 'asyncio' in sys.modules\n"
         f"r.describe({str(toolset.root)!r}, 't:f', None); print(r.invoke({str(toolset.root)!r}, 't:f', {{}}, r.Context('/'), 9))\n"
     )
-    assert subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=True).stdout == "imported\n{'ok': 1}\n"
+    assert (
+        subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=True).stdout
+        == "imported\n{'ok': 1}\n"
+    )
     with pytest.raises(_runtime.NotLoaded):
         _runtime.load(str(toolset.root), "nope:f")

@@ -3,8 +3,6 @@
 import jsonschema_rs
 import pytest
 
-pytest.importorskip("pydantic")
-
 HEADER = """
 from __future__ import annotations
 import datetime, enum, typing
@@ -64,22 +62,56 @@ class Checked:
 @pytest.mark.parametrize(
     "hint, good, bad",
     [
-        ("Config", [({"input": "a"}, "Config(input='a', inner=Inner(n=1), when=None)"), ({"input": "a", "when": "2024-05-01"}, "Config(input='a', inner=Inner(n=1), when=datetime.date(2024, 5, 1))")], [({}, "/x/input: Field required"), ({"input": "a", "inner": {"n": -1}}, "/x/inner/n: Input should be greater than or equal to 0"), (1, "/x: ")]),
-        ("list[Config]", [([{"input": "a"}], "[Config(input='a', inner=Inner(n=1), when=None)]")], [([{}], "/x/0/input: Field required")]),
+        (
+            "Config",
+            [
+                ({"input": "a"}, "Config(input='a', inner=Inner(n=1), when=None)"),
+                (
+                    {"input": "a", "when": "2024-05-01"},
+                    "Config(input='a', inner=Inner(n=1), when=datetime.date(2024, 5, 1))",
+                ),
+            ],
+            [
+                ({}, "/x/input: Field required"),
+                ({"input": "a", "inner": {"n": -1}}, "/x/inner/n: Input should be greater than or equal to 0"),
+                (1, "/x: "),
+            ],
+        ),
+        (
+            "list[Config]",
+            [([{"input": "a"}], "[Config(input='a', inner=Inner(n=1), when=None)]")],
+            [([{}], "/x/0/input: Field required")],
+        ),
         ("dict[str, Inner]", [({"a": {}}, "{'a': Inner(n=1)}")], [({"a": {"n": "x"}}, "/x/a/n: ")]),
         ("Inner | None", [({}, "Inner(n=1)"), (None, "None")], [({"n": "x"}, "/x/n: ")]),
         ("Aliased", [({"theSize": 1}, "Aliased(size=1)")], [({"size": 1}, "/x/theSize: Field required")]),
-        ("Node", [({"value": 1, "children": [{"value": 2}]}, "Node(value=1, children=[Node(value=2, children=[])])")], [({"value": 1, "children": [{}]}, "/x/children/0/value: Field required")]),
+        (
+            "Node",
+            [({"value": 1, "children": [{"value": 2}]}, "Node(value=1, children=[Node(value=2, children=[])])")],
+            [({"value": 1, "children": [{}]}, "/x/children/0/value: Field required")],
+        ),
         ("list[Node]", [([{"value": 1}], "[Node(value=1, children=[])]")], [([{}], "/x/0/value")]),
         ("Cat | Dog", [({"kind": "dog"}, "Dog(kind='dog')")], [({"kind": "cow"}, "/x")]),
         ("One | Two | str", [({"x": 1, "y": 2}, "Two(x=1, y=2)"), ({"x": 1}, "One(x=1)"), ("a", "'a'")], [({}, "/x")]),
-        ("Annotated[Cat | Dog, Field(discriminator='kind')]", [({"kind": "dog"}, "Dog(kind='dog')")], [({"kind": "cow"}, "/x: ")]),
-        ("list[Annotated[Cat | Dog, Field(discriminator='kind')]]", [([{"kind": "cat"}], "[Cat(kind='cat', lives=9)]")], [([1], "/x/0")]),
+        (
+            "Annotated[Cat | Dog, Field(discriminator='kind')]",
+            [({"kind": "dog"}, "Dog(kind='dog')")],
+            [({"kind": "cow"}, "/x: ")],
+        ),
+        (
+            "list[Annotated[Cat | Dog, Field(discriminator='kind')]]",
+            [([{"kind": "cat"}], "[Cat(kind='cat', lives=9)]")],
+            [([1], "/x/0")],
+        ),
         ("Strict", [({"day": "2024-05-01"}, "Strict(day=datetime.date(2024, 5, 1))")], [({"day": 1}, "/x/day")]),
         ("Ratio", [(0.5, "Ratio(root=0.5)")], [("x", "/x")]),
         ("Holder", [({"node": {}}, "Holder(node=Inner(n=1))")], [({"node": {"n": "x"}}, "/x/node/n")]),
         ("Checked", [({"n": 1}, "Checked(n=1)")], [({"n": 0}, "/x/n: Input should be greater than 0")]),
-        ("Annotated[int, Field(gt=0, description='How many.')]", [(1, "1")], [(0, "/x: Input should be greater than 0")]),
+        (
+            "Annotated[int, Field(gt=0, description='How many.')]",
+            [(1, "1")],
+            [(0, "/x: Input should be greater than 0")],
+        ),
         ("Annotated[str, Field(pattern='^a')]", [("ab", "'ab'")], [("b", "/x: String should match")]),
         ("list[Annotated[int, Field(le=5)]]", [([5], "[5]")], [([6], "/x/0: ")]),
         ("pydantic.HttpUrl", [("https://a.example/", "HttpUrl('https://a.example/')")], [("a", "/x: ")]),
@@ -102,11 +134,18 @@ def test_arguments(toolset, hint, good, bad):
 
 
 def test_definitions_are_at_the_top(toolset):
-    toolset.write("t.py", HEADER + "\n@tool\ndef f(a: Config, b: list[Config], c: Node, d: Inner, e: Aliased):\n    '''\n    Args:\n        a: The first.\n    '''\n")
+    toolset.write(
+        "t.py",
+        HEADER
+        + "\n@tool\ndef f(a: Config, b: list[Config], c: Node, d: Inner, e: Aliased):\n    '''\n    Args:\n        a: The first.\n    '''\n",
+    )
     schema = toolset.schema("t:f")
     assert list(schema["$defs"]) == ["Inner", "Config", "Node"]
     properties = schema["properties"]
-    assert properties["a"]["description"] == "The first." and properties["a"]["properties"]["inner"]["$ref"] == "#/$defs/Inner"
+    assert (
+        properties["a"]["description"] == "The first."
+        and properties["a"]["properties"]["inner"]["$ref"] == "#/$defs/Inner"
+    )
     assert properties["b"]["items"] == {"$ref": "#/$defs/Config"}
     assert properties["c"] == {"$ref": "#/$defs/Node"}
     assert properties["d"]["properties"]["n"]["minimum"] == 0
@@ -116,7 +155,10 @@ def test_definitions_are_at_the_top(toolset):
 
 def test_models_of_one_name_stay_apart(toolset):
     for name, field in (("a", "x: int"), ("b", "y: str")):
-        toolset.write(f"{name}.py", f"from pydantic import BaseModel\nclass In(BaseModel):\n    {field}\nclass P(BaseModel):\n    inner: In\n")
+        toolset.write(
+            f"{name}.py",
+            f"from pydantic import BaseModel\nclass In(BaseModel):\n    {field}\nclass P(BaseModel):\n    inner: In\n",
+        )
     toolset.write("t.py", "import a, b\ndef f(one: list[a.P], two: list[b.P]): pass\n")
     schema = toolset.schema("t:f")
     jsonschema_rs.Draft202012Validator(schema).validate({"one": [{"inner": {"x": 1}}], "two": [{"inner": {"y": "s"}}]})
@@ -127,10 +169,18 @@ def test_models_of_one_name_stay_apart(toolset):
 @pytest.mark.parametrize(
     "parameter, schema, arrives",
     [
-        ("x: int = Field(5, gt=0, description='d')", {"type": "integer", "exclusiveMinimum": 0, "description": "d", "default": 5}, 5),
+        (
+            "x: int = Field(5, gt=0, description='d')",
+            {"type": "integer", "exclusiveMinimum": 0, "description": "d", "default": 5},
+            5,
+        ),
         ("x: Annotated[int, Field(gt=0, default=5)]", {"type": "integer", "exclusiveMinimum": 0, "default": 5}, 5),
         ("x: Annotated[int, Field(gt=0)] = 5", {"type": "integer", "exclusiveMinimum": 0, "default": 5}, 5),
-        ("x: list[int] = Field(default_factory=list)", {"type": "array", "items": {"type": "integer"}, "default": []}, []),
+        (
+            "x: list[int] = Field(default_factory=list)",
+            {"type": "array", "items": {"type": "integer"}, "default": []},
+            [],
+        ),
         ("x: Inner = Inner(n=2)", None, {"n": 2}),
     ],
 )
@@ -190,7 +240,10 @@ def old(): return Old()
 
 
 def test_models_of_version_1(toolset):
-    toolset.write("t.py", "from pydantic.v1 import BaseModel\nclass In(BaseModel):\n    n: int\nclass M(BaseModel):\n    a: In\ndef f(x: M): return [x, type(x).__name__]\n")
+    toolset.write(
+        "t.py",
+        "from pydantic.v1 import BaseModel\nclass In(BaseModel):\n    n: int\nclass M(BaseModel):\n    a: In\ndef f(x: M): return [x, type(x).__name__]\n",
+    )
     schema = toolset.schema("t:f")
     assert schema["properties"]["x"]["properties"]["a"] == {"$ref": "#/$defs/In"} and list(schema["$defs"]) == ["In"]
     assert toolset.result("t:f", {"x": {"a": {"n": 1}}}) == [{"a": {"n": 1}}, "M"]
@@ -198,11 +251,20 @@ def test_models_of_version_1(toolset):
 
 
 def test_a_validator_that_fails_in_its_own_way(toolset):
-    toolset.write("t.py", "from pydantic import BaseModel, field_validator\nclass M(BaseModel):\n    a: int\n    @field_validator('a')\n    def check(cls, value): raise KeyError('odd')\ndef f(x: M): pass\n")
+    toolset.write(
+        "t.py",
+        "from pydantic import BaseModel, field_validator\nclass M(BaseModel):\n    a: int\n    @field_validator('a')\n    def check(cls, value): raise KeyError('odd')\ndef f(x: M): pass\n",
+    )
     error = toolset.error("t:f", {"x": {"a": 1}})
-    assert (error["kind"], error["message"]) == ("bad_arguments", "the arguments do not fit: /x: was refused: KeyError: 'odd'")
+    assert (error["kind"], error["message"]) == (
+        "bad_arguments",
+        "the arguments do not fit: /x: was refused: KeyError: 'odd'",
+    )
 
 
 def test_a_model_that_has_no_schema_is_a_problem(toolset):
-    toolset.write("t.py", "from typing import Callable\nfrom pydantic import BaseModel\nclass M(BaseModel):\n    a: Callable[[], int]\ndef f(x: M): pass\n")
+    toolset.write(
+        "t.py",
+        "from typing import Callable\nfrom pydantic import BaseModel\nclass M(BaseModel):\n    a: Callable[[], int]\ndef f(x: M): pass\n",
+    )
     assert toolset.describe("t:f")["problem"].startswith("the parameter x: Pydantic has no JSON Schema for it")

@@ -21,7 +21,10 @@ PNG = b"\x89PNG\r\n\x1a\nrest"
         ("[1, (2, [3])]", [1, [2, [3]]]),
         ("{'a': {'b': None}}", {"a": {"b": None}}),
         ("{1: 'a', 2.5: 'b', None: 'c', False: 'd'}", {"1": "a", "2.5": "b", "null": "c", "false": "d"}),
-        ("{Color.RED: 1, uuid.UUID(int=1): 2, pathlib.Path('a'): 3}", {"red": 1, "00000000-0000-0000-0000-000000000001": 2, "a": 3}),
+        (
+            "{Color.RED: 1, uuid.UUID(int=1): 2, pathlib.Path('a'): 3}",
+            {"red": 1, "00000000-0000-0000-0000-000000000001": 2, "a": 3},
+        ),
         ("Point(1, 2)", {"x": 1, "y": 2}),
         ("[Point(1)]", [{"x": 1, "y": 0}]),
         ("Pair(1)", [1, "r"]),
@@ -29,7 +32,10 @@ PNG = b"\x89PNG\r\n\x1a\nrest"
         ("[Color.RED, Level.HIGH, Shape.WIDE]", ["red", 2, "WIDE"]),
         ("datetime.datetime(2024, 5, 1, 12, 30, tzinfo=datetime.timezone.utc)", "2024-05-01T12:30:00+00:00"),
         ("[datetime.date(2024, 5, 1), datetime.time(1, 2, 3)]", ["2024-05-01", "01:02:03"]),
-        ("[datetime.timedelta(days=1, seconds=2), datetime.timedelta(seconds=-1.5), datetime.timedelta()]", ["P1DT2S", "-PT1.5S", "PT0S"]),
+        (
+            "[datetime.timedelta(days=1, seconds=2), datetime.timedelta(seconds=-1.5), datetime.timedelta()]",
+            ["P1DT2S", "-PT1.5S", "PT0S"],
+        ),
         ("pathlib.Path('a') / 'b'", "a/b"),
         ("uuid.UUID(int=1)", "00000000-0000-0000-0000-000000000001"),
         ("decimal.Decimal('1.10')", "1.10"),
@@ -101,7 +107,9 @@ def test_a_result_of_the_greatest_depth(toolset):
     assert json.dumps(toolset.result("t:f")) == "[" * 200 + "]" * 200
 
 
-@pytest.mark.parametrize("code", ["'é\"\\n' * 10", "[None, True, False, 1.5, -3, 'x']", "{'a': {}, 'b': [], 'ü': [1, 2]}", "[]", "{}"])
+@pytest.mark.parametrize(
+    "code", ["'é\"\\n' * 10", "[None, True, False, 1.5, -3, 'x']", "{'a': {}, 'b': [], 'ü': [1, 2]}", "[]", "{}"]
+)
 def test_the_limit_is_exact(toolset, code):
     toolset.write("t.py", f"def f():\n    return {code}\n")
     size = len(json.dumps(eval(code), ensure_ascii=False, separators=(",", ":")).encode())
@@ -123,12 +131,25 @@ RICH_HEADER = HEADER + f"PNG = {PNG!r}\n"
     "code, content",
     [
         ("Text('hi')", [{"type": "text", "text": "hi"}]),
-        ("['a', Text('b'), Image(PNG)]", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}]),
+        (
+            "['a', Text('b'), Image(PNG)]",
+            [
+                {"type": "text", "text": "a"},
+                {"type": "text", "text": "b"},
+                {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()},
+            ],
+        ),
         ("Image('chart.png')", [{"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}]),
-        ("Image(get_context().workspace / 'pic.svg')", [{"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zy8+"}]),
+        (
+            "Image(get_context().workspace / 'pic.svg')",
+            [{"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zy8+"}],
+        ),
         ("Image(base64='aGk=', mime_type='image/webp')", [{"type": "image", "mimeType": "image/webp", "data": "aGk="}]),
         ("File('a/report.pdf')", [{"type": "file", "path": "a/report.pdf", "mimeType": "application/pdf"}]),
-        ("File(get_context().workspace / 'notes.md')", [{"type": "file", "path": "notes.md", "mimeType": "text/markdown"}]),
+        (
+            "File(get_context().workspace / 'notes.md')",
+            [{"type": "file", "path": "notes.md", "mimeType": "text/markdown"}],
+        ),
         ("File('a/../notes.md', mime_type='text/x-y')", [{"type": "file", "path": "notes.md", "mimeType": "text/x-y"}]),
         ("File('odd.zzz')", [{"type": "file", "path": "odd.zzz", "mimeType": "application/octet-stream"}]),
         ("File('inner')", [{"type": "file", "path": "inner", "mimeType": "application/octet-stream"}]),
@@ -229,13 +250,16 @@ def test_endless_recursion(toolset):
 
 def test_a_traceback_has_only_the_toolsets_frames_and_its_causes(toolset):
     toolset.write("tools/util.py", "import json\ndef parse(text):\n    return json.loads(text)\n")
-    toolset.write("tools/t.py", "from tools.util import parse\ndef f():\n    try:\n        parse('{')\n    except ValueError as error:\n        raise RuntimeError('bad file') from error\n")
+    toolset.write(
+        "tools/t.py",
+        "from tools.util import parse\ndef f():\n    try:\n        parse('{')\n    except ValueError as error:\n        raise RuntimeError('bad file') from error\n",
+    )
     assert toolset.error("tools.t:f")["traceback"] == (
-        'Traceback (most recent call last):\n  File "tools/t.py", line 4, in f\n    parse(\'{\')\n'
+        "Traceback (most recent call last):\n  File \"tools/t.py\", line 4, in f\n    parse('{')\n"
         '  File "tools/util.py", line 3, in parse\n    return json.loads(text)\n'
         "JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n\n"
         "The above exception was the direct cause of the following exception:\n\n"
-        'Traceback (most recent call last):\n  File "tools/t.py", line 6, in f\n    raise RuntimeError(\'bad file\') from error\n'
+        "Traceback (most recent call last):\n  File \"tools/t.py\", line 6, in f\n    raise RuntimeError('bad file') from error\n"
         "RuntimeError: bad file"
     )
 
@@ -271,6 +295,8 @@ def test_async_and_awaitables(toolset):
 def test_generators_are_refused(toolset):
     toolset.write("t.py", "def f():\n    yield 1\nasync def g():\n    yield 1\ndef h():\n    return f()\n")
     for name in ("f", "g"):
-        assert toolset.describe(f"t:{name}")["problem"] == "it is a generator (it has a yield); a tool returns its result"
+        assert (
+            toolset.describe(f"t:{name}")["problem"] == "it is a generator (it has a yield); a tool returns its result"
+        )
         assert toolset.error(f"t:{name}")["kind"] == "not_loaded"
     assert toolset.error("t:h")["kind"] == "bad_result"

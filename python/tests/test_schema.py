@@ -1,5 +1,7 @@
 """Every sort of type hint: the schema that it becomes, values that fit and what the function receives, values that do not."""
 
+import sys
+
 import jsonschema_rs
 import pytest
 from conftest import HEADER
@@ -13,7 +15,10 @@ POINT = {
     "additionalProperties": False,
 }
 DECIMAL = {
-    "anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"}]
+    "anyOf": [
+        {"type": "number"},
+        {"type": "string", "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"},
+    ]
 }
 POINT_REF = {"$ref": "#/$defs/Point"}
 
@@ -40,7 +45,12 @@ ROWS = [
     ("int | str", {"anyOf": [{"type": "integer"}, {"type": "string"}]}, [(1, "1"), ("a", "'a'")], [None, [], 1.5]),
     ("Union[float, int]", {"anyOf": [{"type": "number"}, {"type": "integer"}]}, [(1, "1"), (1.5, "1.5")], ["x"]),
     ("int | Any", {}, [(1, "1"), ("a", "'a'")], []),
-    ("int | bool | None", {"anyOf": [{"type": "integer"}, {"type": "boolean"}, NULL]}, [(True, "True"), (1, "1")], ["x"]),
+    (
+        "int | bool | None",
+        {"anyOf": [{"type": "integer"}, {"type": "boolean"}, NULL]},
+        [(True, "True"), (1, "1")],
+        ["x"],
+    ),
     ("str | list[str]", {"anyOf": [{"type": "string"}, array({"type": "string"})]}, [(["a"], "['a']")], [[1], 2]),
     ("Literal['a', 'b']", {"type": "string", "enum": ["a", "b"]}, [("a", "'a'")], ["c", 1, None]),
     ("Literal[1, 'a', None]", {"enum": [1, "a", None]}, [(1, "1"), (None, "None")], [True, 2]),
@@ -73,10 +83,19 @@ ROWS = [
     ("dict", {"type": "object"}, [({"a": 1}, "{'a': 1}")], [[], "x"]),
     ("Dict", {"type": "object"}, [({"a": 1}, "{'a': 1}")], [[]]),
     ("dict[str, Any]", {"type": "object"}, [({"a": None}, "{'a': None}")], [[]]),
-    ("dict[str, int]", {"type": "object", "additionalProperties": {"type": "integer"}}, [({"a": 1}, "{'a': 1}")], [{"a": "x"}]),
+    (
+        "dict[str, int]",
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        [({"a": 1}, "{'a': 1}")],
+        [{"a": "x"}],
+    ),
     (
         "Mapping[int, str]",
-        {"type": "object", "propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"}, "additionalProperties": {"type": "string"}},
+        {
+            "type": "object",
+            "propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"},
+            "additionalProperties": {"type": "string"},
+        },
         [({"1": "a"}, "{1: 'a'}")],
         [{"x": "a"}, {"01": "a"}],
     ),
@@ -86,8 +105,24 @@ ROWS = [
         [({"red": 1}, "{<Color.RED: 'red'>: 1}")],
         [{"green": 1}],
     ),
-    ("Point", POINT, [({"x": 1}, "Point(x=1, y=0)"), ({"x": 1, "y": 2}, "Point(x=1, y=2)")], [{}, {"x": 1, "z": 1}, {"x": "a"}, 1]),
-    ("Optional[Point]", {"anyOf": [POINT_REF, NULL], **defs(Point=POINT)}, [({"x": 1}, "Point(x=1, y=0)"), (None, "None")], [{}]),
+    (
+        "dict[Level, int]",
+        {"type": "object", "propertyNames": {"enum": ["1", "2"]}, "additionalProperties": {"type": "integer"}},
+        [({"2": 1}, "{<Level.HIGH: 2>: 1}")],
+        [{"3": 1}],
+    ),
+    (
+        "Point",
+        POINT,
+        [({"x": 1}, "Point(x=1, y=0)"), ({"x": 1, "y": 2}, "Point(x=1, y=2)")],
+        [{}, {"x": 1, "z": 1}, {"x": "a"}, 1],
+    ),
+    (
+        "Optional[Point]",
+        {"anyOf": [POINT_REF, NULL], **defs(Point=POINT)},
+        [({"x": 1}, "Point(x=1, y=0)"), (None, "None")],
+        [{}],
+    ),
     ("list[Point]", {**array(POINT_REF), **defs(Point=POINT)}, [([{"x": 1}], "[Point(x=1, y=0)]")], [[{}]]),
     (
         "dict[str, Point]",
@@ -150,7 +185,11 @@ ROWS = [
     ),
     (
         "Pair",
-        array(prefixItems=[{"type": "integer", "title": "left"}, {"type": "string", "title": "right"}], minItems=1, maxItems=2),
+        array(
+            prefixItems=[{"type": "integer", "title": "left"}, {"type": "string", "title": "right"}],
+            minItems=1,
+            maxItems=2,
+        ),
         [([1], "Pair(left=1, right='r')"), ([1, "a"], "Pair(left=1, right='a')")],
         [[], ["a"], {"left": 1}],
     ),
@@ -167,7 +206,12 @@ ROWS = [
         ],
         ["2024-05-01", "2024-13-01T00:00:00Z", "x", 1, "2024-05-01T12:30:00+99:99"],
     ),
-    ("datetime.date", {"type": "string", "format": "date"}, [("2024-05-01", "datetime.date(2024, 5, 1)")], ["2024-02-30", "20240501"]),
+    (
+        "datetime.date",
+        {"type": "string", "format": "date"},
+        [("2024-05-01", "datetime.date(2024, 5, 1)")],
+        ["2024-02-30", "20240501"],
+    ),
     ("datetime.time", {"type": "string", "format": "time"}, [("12:30:01", "datetime.time(12, 30, 1)")], ["25:00", "x"]),
     (
         "datetime.timedelta",
@@ -183,18 +227,42 @@ ROWS = [
         [("12345678-1234-5678-1234-567812345678", "UUID('12345678-1234-5678-1234-567812345678')")],
         ["x", 1],
     ),
-    ("decimal.Decimal", DECIMAL, [("1.10", "Decimal('1.10')"), (2, "Decimal('2')"), (1.5, "Decimal('1.5')")], ["NaN", "x", True]),
+    (
+        "decimal.Decimal",
+        DECIMAL,
+        [("1.10", "Decimal('1.10')"), (2, "Decimal('2')"), (1.5, "Decimal('1.5')")],
+        ["NaN", "x", True],
+    ),
     ("bytes", {"type": "string", "contentEncoding": "base64"}, [("aGk=", "b'hi'")], ["a", "é", 1]),
     ("Annotated[int, 'How many.']", {"type": "integer", "description": "How many."}, [(1, "1")], ["x"]),
-    ("Annotated[list[int], 'Some.'] | None", {"anyOf": [array({"type": "integer"}, description="Some."), NULL]}, [([1], "[1]")], ["x"]),
+    (
+        "Annotated[list[int], 'Some.'] | None",
+        {"anyOf": [array({"type": "integer"}, description="Some."), NULL]},
+        [([1], "[1]")],
+        ["x"],
+    ),
     ("UserId", {"type": "integer"}, [(1, "1")], ["x"]),
     ("T", {}, [("x", "'x'")], []),
     ("Number", {"type": "integer"}, [(1, "1")], ["x"]),
     ("Either", {"anyOf": [{"type": "integer"}, {"type": "string"}]}, [(1, "1"), ("a", "'a'")], [None]),
     ("'int'", {"type": "integer"}, [(1, "1")], ["x"]),
-    ("'list[Later]'", {**array({"$ref": "#/$defs/Later"}), "$defs": {"Later": {
-        "type": "object", "title": "Later", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False,
-    }}}, [([{"a": 1}], "[Later(a=1)]")], [[{}]]),
+    (
+        "'list[Later]'",
+        {
+            **array({"$ref": "#/$defs/Later"}),
+            "$defs": {
+                "Later": {
+                    "type": "object",
+                    "title": "Later",
+                    "properties": {"a": {"type": "integer"}},
+                    "required": ["a"],
+                    "additionalProperties": False,
+                }
+            },
+        },
+        [([{"a": 1}], "[Later(a=1)]")],
+        [[{}]],
+    ),
 ]
 
 
@@ -232,7 +300,12 @@ def test_a_hint(toolset, hint, schema, good, bad, postponed):
         ("x: int = 1", {"type": "integer", "default": 1}, False, "1"),
         ("x: str = None", {"anyOf": [{"type": "string"}, NULL], "default": None}, False, "None"),
         ("x: Optional[str] = None", {"anyOf": [{"type": "string"}, NULL], "default": None}, False, "None"),
-        ("x: Color = Color.RED", {"type": "string", "enum": ["red", "blue"], "default": "red"}, False, "<Color.RED: 'red'>"),
+        (
+            "x: Color = Color.RED",
+            {"type": "string", "enum": ["red", "blue"], "default": "red"},
+            False,
+            "<Color.RED: 'red'>",
+        ),
         ("x: pathlib.Path = pathlib.Path('a')", {"type": "string", "default": "a"}, False, "PosixPath('a')"),
         ("x: set[int] = {1}", array({"type": "integer"}, uniqueItems=True, default=[1]), False, "{1}"),
         ("x: Point = Point(1)", {**POINT, "default": {"x": 1, "y": 0}}, False, "Point(x=1, y=0)"),
@@ -265,7 +338,11 @@ def test_positional_only_parameters_keep_their_places(toolset):
         ("*args", "*args is not possible in a tool: name each argument"),
         ("x, **kw", "**kw is not possible in a tool: name each argument"),
         ("x: complex", "the parameter x: complex has no form in JSON"),
-        ("x: dict[tuple[int, int], str]", "the parameter x: the keys of an object in JSON are texts, not tuple[int, int]"),
+        (
+            "x: dict[tuple[int, int], str]",
+            "the parameter x: the keys of an object in JSON are texts, not tuple[int, int]",
+        ),
+        ("x: dict[Literal[None, 'a'], int]", "the parameter x: the keys of an object in JSON are texts, not Literal"),
         ("x: Callable[[], int]", "the parameter x: "),
         ("x: list[HEADER]", "the parameter x: HEADER has no form in JSON; use a dataclass"),
         ("x: Holder", "the parameter x: in Holder: complex has no form"),
@@ -281,7 +358,9 @@ def test_what_json_cannot_carry_is_a_problem(toolset, parameters, problem):
 
 
 def test_one_bad_hint_spoils_no_other(toolset):
-    toolset.write("t.py", "from __future__ import annotations\ndef f(a: Nowhere, b: int, c: list[Nowhere]): return [a, b, c]\n")
+    toolset.write(
+        "t.py", "from __future__ import annotations\ndef f(a: Nowhere, b: int, c: list[Nowhere]): return [a, b, c]\n"
+    )
     properties = toolset.schema("t:f")["properties"]
     assert properties["b"] == {"type": "integer"}
     assert properties["a"] == {"$comment": "The type hint 'Nowhere' could not be read: name 'Nowhere' is not defined"}
@@ -341,7 +420,12 @@ def f(job: Job) -> Job:
         "tags": {"type": "array", "items": {"type": "string"}},
         "seed": {"type": "integer", "default": 0},
     }
-    assert toolset.result("t:f", {"job": {"name": "a", "seed": 3}}) == {"name": "a", "size": 1, "tags": [], "made": "from 3"}
+    assert toolset.result("t:f", {"job": {"name": "a", "seed": 3}}) == {
+        "name": "a",
+        "size": 1,
+        "tags": [],
+        "made": "from 3",
+    }
     error = toolset.error("t:f", {"job": {"name": "a", "size": -1}})
     assert error["message"] == "the arguments do not fit: /job: Job refused it: ValueError: size is negative"
 
@@ -375,8 +459,24 @@ def test_errors_name_the_place(toolset):
         ("dict[str, int]", {"type": "object", "additionalProperties": {"type": "integer"}}),
         ("decimal.Decimal", {"type": "string"}),
         ("Awaitable[int]", {"type": "integer"}),
-        ("Movie", {"type": "object", "title": "Movie", "properties": {"title": {"type": "string"}, "year": {"type": "integer"}}, "required": ["title"]}),
-        ("Point", {"type": "object", "title": "Point", "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x", "y"]}),
+        (
+            "Movie",
+            {
+                "type": "object",
+                "title": "Movie",
+                "properties": {"title": {"type": "string"}, "year": {"type": "integer"}},
+                "required": ["title"],
+            },
+        ),
+        (
+            "Point",
+            {
+                "type": "object",
+                "title": "Point",
+                "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+                "required": ["x", "y"],
+            },
+        ),
     ],
 )
 def test_results_have_schemas(toolset, hint, schema):
@@ -406,3 +506,42 @@ def test_limits_of_annotated_types_need_no_pydantic(toolset):
         ({"c": [0.5, 1]}, "/c/1: must be less than 1"),
     ]:
         assert text in toolset.error("t:f", args)["message"]
+
+
+@pytest.mark.parametrize(
+    "parameters, problem",
+    [
+        ("a: Annotated[float, Ge(float('-inf'))]", "at /properties/a/minimum: -inf is not a number"),
+        ("a: Literal[tuple('x' * 1000 + str(n) for n in range(1000))]", "it is larger than 1000000 bytes"),
+    ],
+)
+def test_a_schema_that_cannot_travel_is_a_problem(toolset, parameters, problem):
+    toolset.write(
+        "t.py", f"from typing import Annotated, Literal\nfrom annotated_types import Ge\ndef f({parameters}): pass\n"
+    )
+    found = toolset.describe("t:f")
+    assert found["problem"].startswith("its schema cannot be used: ") and problem in found["problem"]
+    assert found["input_schema"] == {}
+
+
+def test_aliases_have_names(toolset):
+    toolset.write(
+        "t.py",
+        "from typing_extensions import TypeAliasType\nIds = TypeAliasType('Ids', list[int])\n"
+        "def f(a: Ids, b: Ids | None = None): return [a, b]\n",
+    )
+    schema = toolset.schema("t:f")
+    assert schema["properties"]["a"] == array({"type": "integer"})
+    assert schema["properties"]["b"]["anyOf"] == [{"$ref": "#/$defs/Ids"}, NULL]
+    assert toolset.result("t:f", {"a": [1], "b": [2]}) == [[1], [2]]
+    assert "/b/0: must be a whole number" in toolset.error("t:f", {"a": [1], "b": ["x"]})["message"]
+
+
+RECURSIVE_ALIAS = ["type Tree = int | list[Tree]"] if sys.version_info >= (3, 12) else []
+
+
+@pytest.mark.parametrize("alias", RECURSIVE_ALIAS or ["Tree = int | list['Tree']"])
+def test_an_alias_may_speak_of_itself(toolset, alias):
+    toolset.write("t.py", f"{alias}\ndef f(a: Tree): return a\n")
+    jsonschema_rs.meta.validate(toolset.schema("t:f"))
+    assert toolset.result("t:f", {"a": [1, [2]]}) == [1, [2]]

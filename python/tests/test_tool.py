@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from covalt_toolset import Context, _docstring, clear_context, get_context, set_context, tool
 
 SDK = Path(__file__).resolve().parent.parent
@@ -22,7 +23,10 @@ SDK = Path(__file__).resolve().parent.parent
     ],
 )
 def test_the_decorator(toolset, decorator, name, description, confirm, category):
-    toolset.write("t.py", f'from covalt_toolset import tool\n{decorator}\ndef f(a: int):\n    """From the docstring,\n    two lines.\n\n    More.\n    """\n    return a + 1\n')
+    toolset.write(
+        "t.py",
+        f'from covalt_toolset import tool\n{decorator}\ndef f(a: int):\n    """From the docstring,\n    two lines.\n\n    More.\n    """\n    return a + 1\n',
+    )
     assert toolset.describe("t:f", {"type": "object", "properties": {"zzz": {}}}) == {
         "entrypoint": "t:f",
         "problem": None,
@@ -30,7 +34,12 @@ def test_the_decorator(toolset, decorator, name, description, confirm, category)
         "description": description,
         "requires_confirmation": confirm,
         "category": category,
-        "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False},
+        "input_schema": {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
         "output_schema": None,
         "style": "decorated",
     }
@@ -89,7 +98,12 @@ def test_decorators_around_and_other_callables(toolset):
         method = Holder().method
         """,
     )
-    for name, title, result in [("inside", "Inner", "1!"), ("outside", "Outer", "1!"), ("called", None, 1), ("method", None, 1)]:
+    for name, title, result in [
+        ("inside", "Inner", "1!"),
+        ("outside", "Outer", "1!"),
+        ("called", None, 1),
+        ("method", None, 1),
+    ]:
         found = toolset.describe(f"t:{name}")
         assert (found["problem"], found["name"]) == (None, title)
         assert found["input_schema"]["properties"] == {"a": {"type": "integer"}}
@@ -112,7 +126,9 @@ def test_decorators_around_and_other_callables(toolset):
     ],
 )
 def test_a_plain_function_may_take_the_workspace(toolset, parameters, injected):
-    toolset.write("t.py", f"from pathlib import Path\ndef f({parameters}):\n    '''Do it.'''\n    return [str(workspace), path]\n")
+    toolset.write(
+        "t.py", f"from pathlib import Path\ndef f({parameters}):\n    '''Do it.'''\n    return [str(workspace), path]\n"
+    )
     found = toolset.describe("t:f")
     assert (found["problem"], found["style"], found["name"], found["description"]) == (None, "plain", None, "Do it.")
     assert sorted(found["input_schema"]["properties"]) == (["path"] if injected else ["path", "workspace"])
@@ -123,16 +139,26 @@ def test_a_plain_function_may_take_the_workspace(toolset, parameters, injected):
 
 
 def test_a_decorated_function_is_given_no_workspace(toolset):
-    toolset.write("t.py", "from pathlib import Path\nfrom covalt_toolset import tool\n@tool\ndef f(workspace: Path): return workspace\n")
+    toolset.write(
+        "t.py",
+        "from pathlib import Path\nfrom covalt_toolset import tool\n@tool\ndef f(workspace: Path): return workspace\n",
+    )
     assert toolset.schema("t:f")["required"] == ["workspace"]
 
 
 def test_the_manifests_schema_counts_for_plain_functions(toolset):
     toolset.write("t.py", "from pathlib import Path\ndef f(workspace: Path, path: str, n: int = 1): return [path, n]\n")
-    schema = {"type": "object", "properties": {"path": {"type": "string", "description": "Said by hand."}}, "required": ["path"]}
+    schema = {
+        "type": "object",
+        "properties": {"path": {"type": "string", "description": "Said by hand."}},
+        "required": ["path"],
+    }
     assert toolset.describe("t:f", schema)["input_schema"] == schema
     wrong = {"type": "object", "properties": {"file": {"type": "string"}}}
-    assert toolset.describe("t:f", wrong)["problem"] == "input_schema has the property file, but the function has no such parameter; it has path, n"
+    assert (
+        toolset.describe("t:f", wrong)["problem"]
+        == "input_schema has the property file, but the function has no such parameter; it has path, n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,9 +175,21 @@ def test_the_manifests_schema_counts_for_plain_functions(toolset):
             "Do.",
             {"a": "First, goes on here.", "b": "Second.\nAnother paragraph: with a colon.", "c": "Third."},
         ),
-        ("Do.\n\n    Args:\n        a:\n            On the next line.\n        b: See\n        https://a.example/x for more.\n    Raises:\n        c: No.", "Do.", {"a": "On the next line.", "b": "See https://a.example/x for more."}),
-        ("Do.\n\n    Arguments:\n        a: First.\n    Text that ends it.\n        b: Not an argument.", "Do.", {"a": "First."}),
-        ("Do.\n\n    Args:\n        a: One of:\n            x: the letter.\n            Example:\n                y", "Do.", {"a": "One of: x: the letter. Example: y"}),
+        (
+            "Do.\n\n    Args:\n        a:\n            On the next line.\n        b: See\n        https://a.example/x for more.\n    Raises:\n        c: No.",
+            "Do.",
+            {"a": "On the next line.", "b": "See https://a.example/x for more."},
+        ),
+        (
+            "Do.\n\n    Arguments:\n        a: First.\n    Text that ends it.\n        b: Not an argument.",
+            "Do.",
+            {"a": "First."},
+        ),
+        (
+            "Do.\n\n    Args:\n        a: One of:\n            x: the letter.\n            Example:\n                y",
+            "Do.",
+            {"a": "One of: x: the letter. Example: y"},
+        ),
         ("Do.\n\n\tArgs:\n\t\ta: With tabs,\n\t\t\tand more.", "Do.", {"a": "With tabs, and more."}),
         ("Do.\n\n    Args:\n        größe (float): Wie groß.", "Do.", {"größe": "Wie groß."}),
     ],
@@ -161,8 +199,14 @@ def test_docstrings(doc, summary, arguments):
 
 
 def test_descriptions_of_arguments(toolset):
-    toolset.write("t.py", "from typing import Annotated\ndef f(a: Annotated[int, 'Hint.'], b: Annotated[int, 'Hint.']):\n    '''\n    Args:\n        a: Docstring.\n    '''\n")
-    assert {name: schema["description"] for name, schema in toolset.schema("t:f")["properties"].items()} == {"a": "Docstring.", "b": "Hint."}
+    toolset.write(
+        "t.py",
+        "from typing import Annotated\ndef f(a: Annotated[int, 'Hint.'], b: Annotated[int, 'Hint.']):\n    '''\n    Args:\n        a: Docstring.\n    '''\n",
+    )
+    assert {name: schema["description"] for name, schema in toolset.schema("t:f")["properties"].items()} == {
+        "a": "Docstring.",
+        "b": "Hint.",
+    }
 
 
 def test_the_context(toolset):
@@ -175,7 +219,7 @@ def test_the_context(toolset):
             context.progress(0.5, "half")
             context.progress(2)
             context.progress(message="words")
-            context.log("said")
+            context.log("said \\ud800")
             context.log(ValueError("odd"), level="error")
             return [str(context.workspace), context.chat_id, context.toolset_id, context.extra, repr(context)]
         def bad_level(): get_context().log("x", level="loud")
@@ -183,12 +227,18 @@ def test_the_context(toolset):
         """,
     )
     work = str(toolset.workspace)
-    assert toolset.result("t:f") == [work, "chat", "toolset", {"key": "value"}, f"Context(workspace={work!r}, chat_id='chat', toolset_id='toolset')"]
+    assert toolset.result("t:f") == [
+        work,
+        "chat",
+        "toolset",
+        {"key": "value"},
+        f"Context(workspace={work!r}, chat_id='chat', toolset_id='toolset')",
+    ]
     assert toolset.heard == [
         {"type": "progress", "fraction": 0.5, "message": "half"},
         {"type": "progress", "fraction": 1.0, "message": None},
         {"type": "progress", "fraction": None, "message": "words"},
-        {"type": "log", "level": "info", "message": "said"},
+        {"type": "log", "level": "info", "message": "said \\ud800"},
         {"type": "log", "level": "error", "message": "odd"},
     ]
     assert "no level 'loud'; the levels are debug, info, warning, error" in toolset.error("t:bad_level")["message"]
@@ -202,7 +252,10 @@ def outside():
 
 def test_no_context_outside_of_a_call(toolset):
     outside()
-    toolset.write("t.py", "from covalt_toolset import get_context\ndef good(): return get_context().chat_id\ndef bad(): 1/0\ndef exits(): raise SystemExit\nasync def waits(): return get_context().chat_id\n")
+    toolset.write(
+        "t.py",
+        "from covalt_toolset import get_context\ndef good(): return get_context().chat_id\ndef bad(): 1/0\ndef exits(): raise SystemExit\nasync def waits(): return get_context().chat_id\n",
+    )
     for name in ("good", "bad", "exits", "waits"):
         toolset.call(f"t:{name}")
         outside()
@@ -211,7 +264,12 @@ def test_no_context_outside_of_a_call(toolset):
 def test_the_context_by_hand(tmp_path, caplog):
     set_context(workspace=str(tmp_path), chat_id="c", toolset_id="t", user="u")
     context = get_context()
-    assert (context.workspace, context.chat_id, context.toolset_id, context.extra) == (tmp_path, "c", "t", {"user": "u"})
+    assert (context.workspace, context.chat_id, context.toolset_id, context.extra) == (
+        tmp_path,
+        "c",
+        "t",
+        {"user": "u"},
+    )
     context.progress(0.1)
     with caplog.at_level(logging.INFO):
         context.log("said")
@@ -232,8 +290,15 @@ def test_a_process(tmp_path):
     heard = []
     context = Context(tmp_path, emit=heard.append, listen=True)
     (tmp_path / "sub").mkdir()
-    process = context.start_process(["/bin/sh", "-c", 'pwd > out; echo "$WORD" >> out; trap "" TERM; sleep 1000 & wait; sleep 1000'], name="server", cwd="sub", env={"WORD": "w"})
-    assert process.poll() is None and heard == [{"type": "log", "level": "info", "message": f"started server as process {process.pid}"}]
+    process = context.start_process(
+        ["/bin/sh", "-c", 'pwd > out; echo "$WORD" >> out; trap "" TERM; sleep 1000 & wait; sleep 1000'],
+        name="server",
+        cwd="sub",
+        env={"WORD": "w"},
+    )
+    assert process.poll() is None and heard == [
+        {"type": "log", "level": "info", "message": f"started server as process {process.pid}"}
+    ]
     assert os.getpgid(process.pid) == process.pid
     while not (tmp_path / "sub/out").exists() or (tmp_path / "sub/out").read_text().count("\n") < 2:
         assert process.poll() is None
@@ -246,19 +311,43 @@ def test_a_process(tmp_path):
 
 
 def test_a_process_without_permission(toolset):
-    toolset.write("t.py", "from covalt_toolset import get_context\ndef f(): return get_context().start_process(['true']).pid\n")
-    assert "may not leave processes running. Add `permissions: {listen: true}` to its toolset.yaml" in toolset.error("t:f")["message"]
+    toolset.write(
+        "t.py", "from covalt_toolset import get_context\ndef f(): return get_context().start_process(['true']).pid\n"
+    )
+    assert (
+        "may not leave processes running. Add `permissions: {listen: true}` to its toolset.yaml"
+        in toolset.error("t:f")["message"]
+    )
     assert isinstance(toolset.call("t:f", listen=True)["ok"], int)
 
 
 def test_an_import_brings_little():
     code = f"import sys; before = set(sys.modules); sys.path.insert(0, {str(SDK)!r}); import covalt_toolset; print(*set(sys.modules) - before)"
-    brought = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"asyncio", "dataclasses", "inspect", "pydantic", "base64", "mimetypes", "subprocess", "logging", "json", "datetime", "decimal", "uuid", "tempfile"}
+    brought = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    heavy = {
+        "asyncio",
+        "dataclasses",
+        "inspect",
+        "pydantic",
+        "base64",
+        "mimetypes",
+        "subprocess",
+        "logging",
+        "json",
+        "datetime",
+        "decimal",
+        "uuid",
+        "tempfile",
+    }
     assert not heavy & set(brought)
 
 
 def test_the_runtime_brings_no_pydantic(toolset):
     toolset.write("t.py", "def f(a: int = 1): return a\n")
     code = f"import sys; sys.path.insert(0, {str(SDK)!r})\nfrom covalt_toolset import _runtime as r\nr.describe({str(toolset.root)!r}, 't:f', None); assert 'ok' in r.invoke({str(toolset.root)!r}, 't:f', {{}}, r.Context('/'), 9)\nprint({{'pydantic', 'asyncio', 'decimal', 'uuid', 'annotated_types'}} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=True).stdout
+        == "set()\n"
+    )
