@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod builtin;
+pub mod call;
 pub mod chat;
 mod credential;
 pub mod export;
@@ -34,9 +35,13 @@ pub mod version;
 
 pub use access::{Scope, Scopes};
 pub use builtin::{BUILTINS, Builtin};
+pub use call::{
+    AuditEntry, CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall,
+    SandboxReport, ToolCall, args_digest,
+};
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
 pub use hash::{ContentHash, Hasher};
-pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, UserId};
+pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId};
 pub use installed::{Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
 pub use manifest::{Manifest, NewManifest, Source};
