@@ -4,12 +4,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kitbag_model::{ChatId, OrgId, Timestamp};
+use kitbag_model::{BUILTINS, ChatId, OrgId, PythonNeeds, Timestamp};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::call::{Event, Failure, FailureKind, Finished, Job, Stop};
-use crate::program::{Description, Program};
+use crate::program::{Description, Entry, Program};
 
 /// How workers are set up.
 #[derive(Clone, Debug)]
@@ -61,6 +61,27 @@ impl Workers {
     /// Nothing is started yet.
     pub fn new(settings: Settings) -> Self {
         Self { settings }
+    }
+
+    /// The tools that are compiled in. Their code comes with the program.
+    pub fn builtin(&self) -> Program {
+        let entry = |name: &str| {
+            let module = if name == "run_command" { "shell" } else { "files" };
+            let entrypoint =
+                format!("kitbag_builtin.{module}:{name}").parse().expect("a module of ours and its function");
+            Entry { entrypoint, input_schema: None }
+        };
+        Program {
+            org: OrgId::local(),
+            toolset: "builtin".to_owned(),
+            generation: env!("CARGO_PKG_VERSION").to_owned(),
+            folder: PathBuf::new(),
+            entries: BUILTINS.iter().map(|tool| entry(tool.id)).collect(),
+            needs: PythonNeeds::default(),
+            network: false,
+            listen: false,
+            trusted: true,
+        }
     }
 
     /// Builds the environment that a program needs, unless it is there. `heard` gets lines of progress.

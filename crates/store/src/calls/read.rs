@@ -1,6 +1,6 @@
 //! Reading calls.
 
-use kitbag_model::{CallOutcome, ChatId, ContentHash, Decision, MessageId, ToolCall, ToolCallId};
+use kitbag_model::{CallOutcome, ChatId, ContentHash, Decision, MessageId, Timestamp, ToolCall, ToolCallId};
 use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
@@ -165,6 +165,15 @@ impl<Mode> Tx<Mode> {
             "SELECT count(*) FROM tool_calls WHERE organization_id = $1 AND chat_id = $2 AND status = 'pending'")
             .bind(self.org.as_str()).bind(chat.to_string()).fetch_one(c))?;
         Ok(count.try_into().unwrap_or_default())
+    }
+
+    /// When the calls that wait for a person end by themselves.
+    pub async fn pending_ends(&mut self) -> Result<Vec<Timestamp>, StoreError> {
+        let ends: Vec<At> = on!(self, c => sqlx::query_scalar(
+            "SELECT DISTINCT expires_at FROM tool_calls
+             WHERE organization_id = $1 AND status = 'pending' AND expires_at IS NOT NULL")
+            .bind(self.org.as_str()).fetch_all(c))?;
+        Ok(ends.into_iter().map(|at| at.0).collect())
     }
 
     /// The blobs that calls of a chat need, beside those of its states.
