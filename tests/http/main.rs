@@ -3,7 +3,10 @@
 
 mod access;
 mod bundles;
+mod calls;
 mod chats;
+mod decisions;
+mod events;
 mod exports;
 mod from_urls;
 mod input;
@@ -11,6 +14,8 @@ mod kit;
 mod messages;
 mod operations;
 mod overrides;
+mod restarts;
+mod running;
 mod tenants;
 mod tokens;
 mod toolsets;

@@ -74,11 +74,12 @@ fn only_the_store_knows_sql() {
 #[test]
 fn crates_depend_in_one_direction() {
     for (crate_, users) in [
-        ("kitbag-model", &["cas", "formats", "kitbag", "python", "server", "store", "testkit"][..]),
+        ("kitbag-model", &["cas", "formats", "kitbag", "python", "runner", "server", "store", "testkit"][..]),
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["kitbag", "server"]),
         ("kitbag-guard", &["kitbag", "python", "server"]),
-        ("kitbag-python", &["kitbag"]),
+        ("kitbag-python", &["kitbag", "runner", "server"]),
+        ("kitbag-runner", &["server"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),
         ("kitbag-testkit", &[]),

@@ -42,7 +42,7 @@ pub(crate) struct Place {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Start the server
-    Serve(ServeFlags),
+    Serve(Box<ServeFlags>),
     /// Make, list, read and delete chats and their messages
     #[command(subcommand)]
     Chat(ChatCommand),
@@ -139,6 +139,39 @@ pub(crate) struct ServeFlags {
     /// A file with certificates (PEM) that are trusted besides the system's when the server dials
     #[arg(long, env = "KITBAG_EGRESS_CA_FILE", value_name = "FILE")]
     pub(crate) egress_ca_file: Option<PathBuf>,
+
+    /// How many seconds a tool may take [default: 300]
+    #[arg(long, env = "KITBAG_TOOL_TIMEOUT", value_name = "SECONDS")]
+    pub(crate) tool_timeout: Option<u64>,
+
+    /// How many seconds somebody may take to say whether a call may be made [default: 300]
+    #[arg(long, env = "KITBAG_CONFIRMATION_TIMEOUT", value_name = "SECONDS")]
+    pub(crate) confirmation_timeout: Option<u64>,
+
+    /// Of a result with more bytes a call's record has a summary [default: 262144]
+    #[arg(long, env = "KITBAG_MAX_RESULT_BYTES", value_name = "BYTES")]
+    pub(crate) max_result_bytes: Option<usize>,
+
+    /// The most bytes of memory for one process of a tool call [default: 2147483648]
+    #[arg(long, env = "KITBAG_TOOL_MEMORY_BYTES", value_name = "BYTES")]
+    pub(crate) tool_memory_bytes: Option<u64>,
+
+    /// What happens when this machine cannot give a layer of the sandbox: `required` refuses calls, `relaxed` notes it in their
+    /// records [default: required]
+    #[arg(long, env = "KITBAG_SANDBOX", value_name = "MODE", value_parser = ["required", "relaxed"])]
+    pub(crate) sandbox: Option<String>,
+
+    /// How many processes of one chat may outlive the calls that started them [default: 8]
+    #[arg(long, env = "KITBAG_MAX_PROCESSES", value_name = "COUNT")]
+    pub(crate) max_processes: Option<usize>,
+
+    /// How many calls of one chat may run or wait for their turn [default: 64]
+    #[arg(long, env = "KITBAG_MAX_QUEUE_PER_CHAT", value_name = "COUNT")]
+    pub(crate) max_queue_per_chat: Option<usize>,
+
+    /// How many calls of all chats may run or wait for their turn [default: 256]
+    #[arg(long, env = "KITBAG_MAX_QUEUE", value_name = "COUNT")]
+    pub(crate) max_queue: Option<usize>,
 
     /// How long a request may take [default: 30]
     #[arg(long, env = "KITBAG_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS")]

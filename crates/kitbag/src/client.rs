@@ -139,6 +139,7 @@ impl Client {
     /// Lets go of the folder. SQLite folds its log into the file.
     pub(crate) async fn close(self) {
         if let Self::Inside { app, .. } = self {
+            app.shut_down().await;
             app.save();
             app.store().close().await;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches};
 use kitbag_guard::dial::{Allowed, EgressPolicy};
 use kitbag_model::Secret;
-use kitbag_server::{Settings, WorkspaceLimits};
+use kitbag_server::{CallSettings, Settings, WorkspaceLimits};
 use kitbag_store::Location;
 use serde::Deserialize;
 
@@ -32,6 +32,14 @@ struct File {
     max_workspace_files: Option<u64>,
     egress_allow: Option<Vec<String>>,
     egress_ca_file: Option<PathBuf>,
+    tool_timeout: Option<u64>,
+    confirmation_timeout: Option<u64>,
+    max_result_bytes: Option<usize>,
+    tool_memory_bytes: Option<u64>,
+    sandbox: Option<String>,
+    max_processes: Option<usize>,
+    max_queue_per_chat: Option<usize>,
+    max_queue: Option<usize>,
     request_timeout_seconds: Option<u64>,
     drain_seconds: Option<u64>,
     log: Option<String>,
@@ -68,6 +76,16 @@ impl Config {
                 ca_file: flags.egress_ca_file.or(file.egress_ca_file),
                 ..EgressPolicy::default()
             },
+            calls: CallSettings {
+                tool_timeout: seconds(flags.tool_timeout.or(file.tool_timeout), 300),
+                confirmation_timeout: seconds(flags.confirmation_timeout.or(file.confirmation_timeout), 300),
+                max_result_bytes: flags.max_result_bytes.or(file.max_result_bytes).unwrap_or(256 << 10),
+                tool_memory_bytes: flags.tool_memory_bytes.or(file.tool_memory_bytes).unwrap_or(2 << 30),
+                require_sandbox: is_required(flags.sandbox.or(file.sandbox).as_deref())?,
+                max_processes: flags.max_processes.or(file.max_processes).unwrap_or(8),
+                max_queue_per_chat: flags.max_queue_per_chat.or(file.max_queue_per_chat).unwrap_or(64),
+                max_queue: flags.max_queue.or(file.max_queue).unwrap_or(256),
+            },
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             data: folder.path().to_owned(),
         };
@@ -79,6 +97,9 @@ impl Config {
         }
         if settings.max_body_bytes == 0 || settings.request_timeout.is_zero() {
             return Err(Failure::wrong_use("max-body-bytes and request-timeout-seconds must be at least 1"));
+        }
+        if settings.calls.tool_timeout.is_zero() || settings.calls.confirmation_timeout.is_zero() {
+            return Err(Failure::wrong_use("tool-timeout and confirmation-timeout must be at least 1"));
         }
         let log_format = flags.log_format.or(file.log_format);
         if log_format.as_ref().is_some_and(|format| format != "text" && format != "json") {
@@ -99,6 +120,15 @@ impl Config {
         let flags =
             only_variables.try_get_matches_from(["kitbag"]).and_then(|found| ServeFlags::from_arg_matches(&found));
         Self::load(folder, file, flags.map_err(|error| Failure::wrong_use(error.to_string()))?)
+    }
+}
+
+/// Whether calls are refused when a layer of the sandbox cannot be had.
+fn is_required(sandbox: Option<&str>) -> Result<bool, Failure> {
+    match sandbox {
+        None | Some("required") => Ok(true),
+        Some("relaxed") => Ok(false),
+        Some(_) => Err(Failure::wrong_use("sandbox: must be required or relaxed")),
     }
 }
 

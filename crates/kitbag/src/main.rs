@@ -38,7 +38,7 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
     let place = cli.place;
     runtime.block_on(async {
         match cli.command {
-            Command::Serve(flags) => commands::serve::run(&place, flags).await,
+            Command::Serve(flags) => commands::serve::run(&place, *flags).await,
             Command::Chat(command) => commands::chat::run(&place, command, output).await,
             Command::Workspace { chat, command } => commands::workspace::run(&place, chat, command, output).await,
             Command::Toolset(command) => commands::toolset::run(&place, command, output).await,

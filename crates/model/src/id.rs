@@ -123,6 +123,11 @@ generated_id!(
     "manifest"
 );
 generated_id!(
+    /// One call of a tool.
+    ToolCallId,
+    "tool call"
+);
+generated_id!(
     /// An API token; public, unlike the token's secret.
     TokenId,
     "token"

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod builtin;
+pub mod call;
 pub mod chat;
 mod credential;
 pub mod export;
@@ -22,6 +23,7 @@ pub mod overrides;
 pub mod path;
 pub mod placeholder;
 pub mod python;
+pub mod render_plan;
 pub mod renderer;
 pub mod secret;
 pub mod session;
@@ -34,9 +36,13 @@ pub mod version;
 
 pub use access::{Scope, Scopes};
 pub use builtin::{BUILTINS, Builtin};
+pub use call::{
+    AuditEntry, CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall,
+    SandboxReport, ToolCall, args_digest,
+};
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
 pub use hash::{ContentHash, Hasher};
-pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, UserId};
+pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId};
 pub use installed::{Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
 pub use manifest::{Manifest, NewManifest, Source};
@@ -48,6 +54,7 @@ pub use overrides::{Chosen, Effective, Layers, Origin, Override};
 pub use path::{PathError, WorkPath};
 pub use placeholder::{EnvNotSet, PlaceholderError, Template};
 pub use python::{Entrypoint, PythonNeeds, PythonVersion, Requirement};
+pub use render_plan::{PlanError, RenderPlan, Scene};
 pub use renderer::{Renderer, RendererError, Rendering};
 pub use secret::{Secret, SecretHash};
 pub use session::{Session, SessionCookie};

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
 use kitbag_guard::dial::EgressPolicy;
+use kitbag_python::Workers;
 use kitbag_store::Store;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::access::origin::HostRule;
+use crate::calls::{CallSettings, Calls};
+use crate::events::Events;
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
@@ -33,6 +36,8 @@ pub struct Settings {
     pub workspace_limits: Limits,
     /// Where the server may dial when somebody names an address.
     pub egress: EgressPolicy,
+    /// How tools are called.
+    pub calls: CallSettings,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// The data folder.
@@ -49,6 +54,9 @@ struct Inner {
     hosts: HostRule,
     workspaces: Workspaces,
     toolsets: Toolsets,
+    workers: Workers,
+    events: Events,
+    calls: Calls,
     inbox: Inbox,
     metrics: Option<PrometheusHandle>,
     draining: AtomicBool,
@@ -58,8 +66,12 @@ impl App {
     /// A server on `store`. Without `metrics` it answers everything but `/metrics`.
     pub fn new(store: Store, settings: Settings, metrics: Option<PrometheusHandle>) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
-        let workspaces = Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits);
-        let toolsets = Toolsets::new(settings.data.clone(), store.clone());
+        let events = Events::new();
+        let workers = Workers::new(settings.calls.workers(settings.data.clone()));
+        let workspaces =
+            Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
+        let toolsets = Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone());
+        let calls = Calls::new(&settings, &store, &workspaces, &toolsets, &workers, &events);
         let inbox = Inbox::new(&settings.data);
         Self(Arc::new(Inner {
             store,
@@ -67,6 +79,9 @@ impl App {
             hosts,
             workspaces,
             toolsets,
+            workers,
+            events,
+            calls,
             inbox,
             metrics,
             draining: AtomicBool::new(false),
@@ -91,6 +106,18 @@ impl App {
         &self.0.toolsets
     }
 
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.0.workers
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.0.events
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.0.calls
+    }
+
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.0.inbox
     }
@@ -103,6 +130,14 @@ impl App {
         if let Err(error) = self.0.toolsets.tidy_up().await {
             tracing::warn!(%error, "what was left of an import could not be cleared up");
         }
+        if let Err(error) = self.0.calls.take_up().await {
+            tracing::warn!(%error, "the calls of the server that ran before could not be looked after");
+        }
+    }
+
+    /// Ends all calls, which are recorded as cut off, and everything that they left running.
+    pub async fn shut_down(&self) {
+        self.0.calls.shut_down().await;
     }
 
     /// Writes down what is worth knowing at the next start. Call it when nothing runs any more.
@@ -118,8 +153,10 @@ impl App {
         self.0.metrics.as_ref()
     }
 
-    /// From now on `/readyz` says no, so that a balancer sends nobody new.
+    /// From now on `/readyz` says no, so that a balancer sends nobody new, no call begins, and nobody listens any more.
     pub(crate) fn start_draining(&self) {
+        self.0.calls.close();
+        self.0.events.end();
         self.0.draining.store(true, Ordering::Relaxed);
     }
 

@@ -6,7 +6,9 @@
 mod access;
 mod api;
 mod app;
+mod calls;
 mod edge;
+mod events;
 mod impatient;
 mod listen;
 mod ops;
@@ -18,6 +20,7 @@ mod workspaces;
 
 pub use access::embedded::{self, EmbeddedTokenError};
 pub use app::{App, Settings};
+pub use calls::CallSettings;
 pub use kitbag_cas::workspace::Limits as WorkspaceLimits;
 pub use listen::serve;
 pub use ops::openapi::document as openapi;

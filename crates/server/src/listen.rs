@@ -30,6 +30,9 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client may take to send a request's head. A client that dribbles it holds no connection for longer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long clients may take to hear the last answer.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Serves until `stop` is done; then refuses new connections and waits at most `drain` for the running requests.
 /// Whether all of them finished in time.
 pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>, drain: Duration) -> bool {
@@ -65,7 +68,17 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     }
     drop(listener);
     app.start_draining();
-    timeout(drain, graceful.shutdown()).await.is_ok()
+    let mut finished = pin!(graceful.shutdown());
+    let in_time = timeout(drain, async {
+        finished.as_mut().await;
+        app.calls().idle().await;
+    });
+    if in_time.await.is_ok() {
+        return true;
+    }
+    // Those who wait for a call still hear how it ended.
+    app.calls().interrupt().await;
+    timeout(LAST_WORDS, finished).await.is_ok()
 }
 
 fn most_connections() -> usize {

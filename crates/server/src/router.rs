@@ -7,7 +7,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{chats, mcp_servers, messages, tokens, tools, toolsets, workspace};
+use crate::api::{calls, chats, events, mcp_servers, messages, processes, tokens, tools, toolsets, workspace};
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
 use crate::{access, api, edge, page};
@@ -41,6 +41,14 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(chats::get::get_chat, chats::update::update_chat, chats::delete::delete_chat))
         .routes(routes!(chats::active_leaf::set_active_leaf))
         .routes(routes!(messages::list::list_messages, messages::add::add_message))
+        .routes(routes!(calls::list::list_tool_calls, calls::call::call_tool))
+        .routes(routes!(calls::get::get_tool_call))
+        .routes(routes!(calls::result::get_tool_call_result))
+        .routes(routes!(calls::decide::decide_tool_call))
+        .routes(routes!(calls::cancel::cancel_tool_call))
+        .routes(routes!(processes::list::list_processes))
+        .routes(routes!(processes::stop::stop_process))
+        .routes(routes!(events::events))
         .routes(routes!(workspace::files::get_workspace_files))
         .routes(routes!(
             workspace::get_file::get_workspace_file,
@@ -63,6 +71,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(toolsets::get::get_toolset, toolsets::uninstall::uninstall_toolset))
         .routes(routes!(toolsets::enable::enable_toolset))
         .routes(routes!(toolsets::trust::trust_toolset))
+        .routes(routes!(toolsets::prepare::prepare_toolset))
         .routes(routes!(toolsets::export::export_toolset))
         .routes(routes!(toolsets::files::list_toolset_files))
         .routes(routes!(toolsets::overrides::list_overrides))

@@ -124,6 +124,22 @@ impl<Mode> Tx<Mode> {
         Ok(found.is_some())
     }
 
+    /// Whether a message is the one that the chat stands at, or one above that: then the chat's workspace is that message's too.
+    pub async fn is_on_active_line(&mut self, chat: ChatId, id: MessageId) -> Result<bool, StoreError> {
+        let found: Option<String> = on!(self, c => sqlx::query_scalar(
+            "WITH RECURSIVE line (id, parent_id) AS (
+                 SELECT m.id, m.parent_id FROM chats c JOIN messages m
+                     ON m.organization_id = $1 AND m.chat_id = $2 AND m.id = c.active_leaf_message_id
+                 WHERE c.organization_id = $1 AND c.id = $2
+                 UNION ALL
+                 SELECT m.id, m.parent_id FROM line
+                 JOIN messages m ON m.organization_id = $1 AND m.chat_id = $2 AND m.id = line.parent_id
+                 WHERE line.id <> $3)
+             SELECT id FROM line WHERE id = $3")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).fetch_optional(c))?;
+        Ok(found.is_some())
+    }
+
     /// Messages of a chat, all branches, in the order they were added: at most `limit` of them, and no more than fit into
     /// eight megabytes, but always one.
     pub async fn messages(

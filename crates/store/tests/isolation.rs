@@ -74,11 +74,22 @@ const FIXTURES: &[(&str, &str)] = &[
     ),
     (
         "tool_calls",
-        "(organization_id, chat_id, id, message_id, tool_id, args, status, started_at, pre_manifest_id,
-          post_manifest_id)
-         VALUES ('{org}', 'x', 'x', 'x', 'x', '{}', 'running', now(), 'x', 'x')",
+        "(organization_id, chat_id, id, message_id, tool_id, args, args_sha256, asked_by, idempotency_key, node_id, status,
+          logs_cut, started_at, pre_manifest_id, post_manifest_id)
+         VALUES ('{org}', 'x', 'x', 'x', 'x', '{}', 'h', 'x', 'x', 'x', 'running', 0, now(), 'x', 'x')",
+    ),
+    (
+        "tool_descriptions",
+        "(organization_id, toolset_id, generation, description, made_at) VALUES ('{org}', 'x', 'g', '{}', now())",
+    ),
+    (
+        "audit",
+        "(organization_id, id, at, actor, action, subject, details) VALUES ('{org}', 'x', now(), 'x', 'x', 'x', '{}')",
     ),
 ];
+
+/// Tables whose rows may be added and read, and no more.
+const APPEND_ONLY: &[&str] = &["audit"];
 
 const REFUSED: Result<u64, &str> = Err("42501");
 const BROKEN_REFERENCE: Result<u64, &str> = Err("23503");
@@ -162,13 +173,17 @@ fn cells(table: &str, column: &str, values: &str) -> Vec<Cell> {
         // without one shows what their own policies are worth.
         let one = format!("{all} WHERE {column} = 'a'");
         // What other rows refer to cannot be deleted, but it was reached.
-        let reached: &[_] = if all.starts_with("DELETE") { &[Ok(1), BROKEN_REFERENCE] } else { &[Ok(1)] };
+        let (reached, missed): (&[_], &[_]) = match &all {
+            all if APPEND_ONLY.contains(&table) && !all.starts_with("SELECT") => (&[REFUSED], &[REFUSED]),
+            all if all.starts_with("DELETE") => (&[Ok(1), BROKEN_REFERENCE], &[Ok(0)]),
+            _ => (&[Ok(1)], &[Ok(0)]),
+        };
         for sql in [&all, &one] {
             add("own", Some("a"), sql, reached);
-            add("none", None, sql, &[Ok(0)]);
+            add("none", None, sql, missed);
         }
-        add("other", Some("b"), &one, &[Ok(0)]);
-        add("other, without rows", Some("stranger"), &all, &[Ok(0)]);
+        add("other", Some("b"), &one, missed);
+        add("other, without rows", Some("stranger"), &all, missed);
     }
     add("other", Some("b"), &insert(table, values, "a"), &[REFUSED]);
     add("other, a new one", Some("b"), &insert(table, values, "new"), &[REFUSED]);
@@ -317,6 +332,7 @@ async fn a_reference_cannot_lead_into_another_organisation() {
         "UPDATE tool_overrides SET toolset_id = 'only'",
         "UPDATE toolset_skills SET toolset_id = 'only'",
         "UPDATE trust_records SET toolset_id = 'only'",
+        "UPDATE tool_descriptions SET toolset_id = 'only'",
         "UPDATE tool_pins SET server_id = 'only'",
     ] {
         let into = async |app: &mut PgConnection, org| attempt(app, Some(org), &statement.replace("{org}", org)).await;
@@ -357,8 +373,13 @@ async fn the_system_door_shows_the_ids_of_organisations_and_opens_nothing_else()
                 (format!("DELETE FROM {table}"), false),
                 (format!("DELETE FROM {table} WHERE {column} = 'a'"), false),
             ] {
-                let reached = if is_open { 3 } else { 0 };
-                assert_eq!(attempt(&mut app, org, &sql).await, Ok(reached), "{sql}");
+                let changes = !sql.starts_with("SELECT") || sql.ends_with("FOR UPDATE");
+                let expected = match () {
+                    () if changes && APPEND_ONLY.contains(&table.as_str()) => Err("42501".to_owned()),
+                    () if is_open => Ok(3),
+                    () => Ok(0),
+                };
+                assert_eq!(attempt(&mut app, org, &sql).await, expected, "{sql}");
             }
         }
         let made = attempt(&mut app, org, "INSERT INTO organizations VALUES ('new', now())").await;

@@ -51,6 +51,7 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     if !drained {
         tracing::warn!("some requests did not finish in time and were cut off");
     }
+    app.shut_down().await;
     app.save();
     store.close().await;
     tracing::info!("stopped");

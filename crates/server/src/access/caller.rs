@@ -43,6 +43,8 @@ pub(crate) struct Caller<S> {
     pub(crate) org: OrgId,
     /// Whether it also has the scope `manage`.
     pub(crate) manages: bool,
+    /// Who it is, as records tell it.
+    pub(crate) who: String,
     scope: PhantomData<S>,
 }
 
@@ -50,6 +52,8 @@ pub(crate) struct Caller<S> {
 pub(crate) struct Principal {
     pub(crate) org: OrgId,
     pub(crate) scopes: Scopes,
+    /// By what it proved who it is.
+    pub(crate) who: String,
 }
 
 impl<S: Needs> FromRequestParts<App> for Caller<S> {
@@ -74,14 +78,14 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
             ));
         }
         let manages = principal.scopes.contains(Scope::Manage);
-        Ok(Self { org: principal.org, manages, scope: PhantomData })
+        Ok(Self { org: principal.org, manages, who: principal.who, scope: PhantomData })
     }
 }
 
 /// Proves a request's token, or the session of its cookie.
 pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result<Principal, ApiError> {
     if app.settings().no_auth {
-        return Ok(Principal { org: OrgId::local(), scopes: Scopes::ALL });
+        return Ok(Principal { org: OrgId::local(), scopes: Scopes::ALL, who: "owner".to_owned() });
     }
     match headers.contains_key(header::AUTHORIZATION) {
         true => {
@@ -89,7 +93,7 @@ pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap
             let (_, token) =
                 text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unauthorized)?;
             let (token, scopes) = prove(app, token.trim()).await?;
-            Ok(Principal { org: token.org, scopes })
+            Ok(Principal { who: format!("token {}", token.id), org: token.org, scopes })
         }
         false => session::authenticate(app, method, headers).await?.ok_or_else(unauthorized),
     }

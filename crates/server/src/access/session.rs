@@ -51,7 +51,11 @@ pub(crate) async fn authenticate(
     // The session may outlive its token's end; it must not.
     let token = tx.token(session.token_id).await?;
     let alive = token.is_some_and(|token| token.expires_at.is_none_or(|end| Timestamp::now() < end));
-    if alive { Ok(Some(Principal { org: cookie.org, scopes: session.scopes })) } else { Err(unauthorized()) }
+    if !alive {
+        return Err(unauthorized());
+    }
+    let who = format!("token {} by session {}", session.token_id, cookie.id);
+    Ok(Some(Principal { org: cookie.org, scopes: session.scopes, who }))
 }
 
 /// Browsers add the cookie by themselves. `SameSite` and `Origin` keep other sites out; this is for a browser that

@@ -21,6 +21,7 @@ pub(crate) enum Code {
     NotFound,
     ToolsetNotFound,
     ToolNotFound,
+    InvalidArguments,
     InvalidBundle,
     InvalidManifest,
     InvalidSkillBundle,
@@ -34,6 +35,7 @@ pub(crate) enum Code {
     RangeNotSatisfiable,
     UnsupportedMediaType,
     QuotaExceeded,
+    RateLimited,
     BlobCorrupt,
     Internal,
     Unavailable,
@@ -48,6 +50,7 @@ impl Code {
             Self::NotFound => "NOT_FOUND",
             Self::ToolsetNotFound => "TOOLSET_NOT_FOUND",
             Self::ToolNotFound => "TOOL_NOT_FOUND",
+            Self::InvalidArguments => "INVALID_ARGUMENTS",
             Self::InvalidBundle => "INVALID_BUNDLE",
             Self::InvalidManifest => "INVALID_MANIFEST",
             Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
@@ -56,6 +59,7 @@ impl Code {
             Self::Conflict => "CONFLICT",
             Self::PreconditionFailed => "PRECONDITION_FAILED",
             Self::QuotaExceeded => "QUOTA_EXCEEDED",
+            Self::RateLimited => "RATE_LIMITED",
             Self::BlobCorrupt => "BLOB_CORRUPT",
             Self::MethodNotAllowed => "METHOD_NOT_ALLOWED",
             Self::Timeout => "TIMEOUT",
@@ -70,6 +74,7 @@ impl Code {
     fn status(self) -> StatusCode {
         match self {
             Self::BadRequest
+            | Self::InvalidArguments
             | Self::InvalidBundle
             | Self::InvalidManifest
             | Self::InvalidSkillBundle
@@ -79,7 +84,7 @@ impl Code {
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
             Self::Conflict | Self::AmbiguousServerId => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
-            Self::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
+            Self::QuotaExceeded | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Self::BlobCorrupt => StatusCode::INTERNAL_SERVER_ERROR,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::Timeout => StatusCode::REQUEST_TIMEOUT,
@@ -175,7 +180,7 @@ impl IntoResponse for ApiError {
                     .headers_mut()
                     .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kitbag\""));
             }
-            Code::Unavailable => {
+            Code::Unavailable | Code::RateLimited => {
                 response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}

@@ -1,11 +1,14 @@
 //! The endpoints, one file each, and what they share: errors, input, lists.
 
+pub(crate) mod calls;
 pub(crate) mod chats;
 pub(crate) mod error;
+pub(crate) mod events;
 pub(crate) mod input;
 pub(crate) mod list;
 pub(crate) mod mcp_servers;
 pub(crate) mod messages;
+pub(crate) mod processes;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod toolsets;

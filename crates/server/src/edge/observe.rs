@@ -13,6 +13,14 @@ use crate::api::error::{ApiError, Code};
 use crate::app::App;
 use crate::transfer::takes_files;
 
+/// Whether a route waits for a tool, or for what a toolset needs: those have deadlines of their own.
+fn takes_its_time(method: &Method, route: &str) -> bool {
+    let route = route.strip_prefix("/v1/orgs/{org}").unwrap_or_default();
+    let calls = ["/chats/{chat}/tool-calls", "/chats/{chat}/tool-calls/{callId}/decision"];
+    let others = ["/chats/{chat}/tool-calls/{callId}/cancel", "/toolsets/{id}/prepare"];
+    *method == Method::POST && (calls.contains(&route) || others.contains(&route))
+}
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -26,7 +34,7 @@ pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next
     let span = tracing::info_span!("request", id, %method, path);
 
     // A large file takes as long as it takes; whoever receives it sees to it that it gets on.
-    let deadline = match takes_files(&method, &route) {
+    let deadline = match takes_files(&method, &route) || takes_its_time(&method, &route) {
         true => Duration::MAX,
         false => app.settings().request_timeout,
     };

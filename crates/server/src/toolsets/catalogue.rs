@@ -3,11 +3,14 @@
 //! The order is that of the catalogue everywhere: built-in tools, then toolsets in the order of their installation, each with
 //! its tools as its author listed them.
 
+use std::collections::HashMap;
+
 use kitbag_model::overrides::confirmation;
 use kitbag_model::{
     BUILTINS, Builtin, Chosen, Effective, Installed, Layers, OrgId, Origin, Override, OverrideKey, PythonTool,
-    Renderer, ToolId, model_name,
+    Renderer, ToolId, ToolsetId, model_name,
 };
+use kitbag_python::{Described, Description};
 use serde_json::{Value, json};
 
 use super::{ToolsetError, Toolsets, blocking};
@@ -37,10 +40,24 @@ pub(crate) struct Tool {
     /// What a model calls it.
     pub(crate) model_name: String,
     pub(crate) input_schema: Value,
+    /// What it returns, if its code says so.
+    pub(crate) output_schema: Option<Value>,
     pub(crate) effective: Effective,
-    /// Whether it can be called now: it and its toolset are on.
-    pub(crate) available: bool,
+    /// Whether its toolset is on.
+    pub(crate) toolset_enabled: bool,
+    /// Why its code cannot be called.
+    pub(crate) problem: Option<String>,
 }
+
+impl Tool {
+    /// Whether it can be called now: it and its toolset are on, and its code is sound as far as is known.
+    pub(crate) fn is_available(&self) -> bool {
+        self.toolset_enabled && self.effective.enabled.value && self.problem.is_none()
+    }
+}
+
+/// What was found in the code of toolsets.
+pub(super) type Descriptions = HashMap<ToolsetId, Description>;
 
 /// All tools.
 pub(crate) struct Catalogue {
@@ -53,19 +70,18 @@ impl Toolsets {
         let mut tx = self.store.read(org).await?;
         let (builtin, installed) = (tx.builtin_overrides().await?, tx.all_installed().await?);
         drop(tx);
+        let described = self.descriptions(org, &installed).await?;
         // With many patterns this is work.
-        Ok(blocking(move || Catalogue::new(&builtin, &installed)).await)
+        Ok(blocking(move || Catalogue::new(&builtin, &installed, &described)).await)
     }
 }
 
 impl Catalogue {
-    fn new(builtin: &[(OverrideKey, Override)], installed: &[Installed]) -> Self {
-        // A person's own words: there is no bundle that could have brought them.
-        let layers = Layers { bundle: &[], user: builtin, trusted: true };
-        let mut tools: Vec<Tool> = BUILTINS.iter().map(|tool| of_builtin(tool, layers)).collect();
+    fn new(builtin: &[(OverrideKey, Override)], installed: &[Installed], described: &Descriptions) -> Self {
+        let mut tools: Vec<Tool> = BUILTINS.iter().map(|tool| of_builtin(tool, builtin)).collect();
         for one in installed {
-            let layers = Layers { bundle: &one.bundle_overrides, user: &one.user_overrides, trusted: one.is_trusted() };
-            tools.extend(one.tools.iter().map(|tool| of_toolset(one, tool, layers)));
+            let found = described.get(&one.toolset.id);
+            tools.extend(one.tools.iter().map(|tool| of_toolset(one, tool, found)));
         }
         let names = model_name::assign(tools.iter().map(|tool| &tool.id));
         for (tool, name) in tools.iter_mut().zip(names) {
@@ -88,7 +104,7 @@ impl Catalogue {
 
     /// Only the tools that can be called now.
     pub(crate) fn available(self) -> Self {
-        Self { tools: self.tools.into_iter().filter(|tool| tool.available).collect() }
+        Self { tools: self.tools.into_iter().filter(Tool::is_available).collect() }
     }
 
     /// One tool.
@@ -97,7 +113,9 @@ impl Catalogue {
     }
 }
 
-fn of_builtin(tool: &Builtin, layers: Layers<'_>) -> Tool {
+pub(super) fn of_builtin(tool: &Builtin, overrides: &[(OverrideKey, Override)]) -> Tool {
+    // A person's own words: there is no bundle that could have brought them.
+    let layers = Layers { bundle: &[], user: overrides, trusted: true };
     let id = tool.tool_id();
     let base = Effective {
         name: Chosen::new(tool.name.to_owned(), Origin::Tool),
@@ -106,41 +124,53 @@ fn of_builtin(tool: &Builtin, layers: Layers<'_>) -> Tool {
         requires_confirmation: Chosen::new(tool.requires_confirmation, Origin::Tool),
         enabled: Chosen::new(true, Origin::Default),
     };
-    let effective = layers.apply(&id, base);
     Tool {
         provider: Provider::Builtin,
         toolset: ("builtin".to_owned(), "Built-in".to_owned()),
         model_name: String::new(),
         input_schema: tool.input_schema(),
-        available: effective.enabled.value,
-        effective,
+        output_schema: None,
+        effective: layers.apply(&id, base),
+        toolset_enabled: true,
+        problem: None,
         id,
     }
 }
 
-fn of_toolset(one: &Installed, tool: &PythonTool, layers: Layers<'_>) -> Tool {
+/// A tool of a toolset: what a person or the toolset overrides, then what its manifest says, then what its code does.
+pub(super) fn of_toolset(one: &Installed, tool: &PythonTool, found: Option<&Description>) -> Tool {
+    let layers = Layers { bundle: &one.bundle_overrides, user: &one.user_overrides, trusted: one.is_trusted() };
+    let found: Option<&Described> =
+        found.and_then(|found| found.tools.iter().find(|d| d.entrypoint == tool.entrypoint));
+    let sound = found.filter(|found| found.problem.is_none());
     let id = ToolId::Toolset { toolset: one.toolset.id.clone(), tool: tool.id.clone() };
-    let name = match &tool.name {
-        Some(name) => Chosen::new(name.to_string(), Origin::Tool),
-        None => Chosen::new(tool.id.to_string(), Origin::Default),
-    };
-    let description = tool.description.as_ref().map(ToString::to_string);
+    let name = tool.name.as_ref().map(ToString::to_string).or_else(|| sound?.name.clone());
+    let description = tool.description.as_ref().map(ToString::to_string).or_else(|| sound?.description.clone());
     let said = if description.is_some() { Origin::Tool } else { Origin::Default };
+    let decorated = sound.and_then(|found| found.requires_confirmation);
     let base = Effective {
-        name,
+        name: match name {
+            Some(name) => Chosen::new(name, Origin::Tool),
+            None => Chosen::new(tool.id.to_string(), Origin::Default),
+        },
         description: Chosen::new(description, said),
         rendering: by_name(tool.id.as_str()),
-        requires_confirmation: confirmation(false, &[(tool.requires_confirmation, Origin::Tool)]),
+        requires_confirmation: confirmation(
+            false,
+            &[(tool.requires_confirmation, Origin::Tool), (decorated, Origin::Tool)],
+        ),
         enabled: Chosen::new(tool.enabled, if tool.enabled { Origin::Default } else { Origin::Tool }),
     };
-    let effective = layers.apply(&id, base);
+    let schema = sound.map(|found| found.input_schema.clone()).or_else(|| tool.input_schema.clone());
     Tool {
         provider: Provider::Python,
         toolset: (one.toolset.id.to_string(), one.toolset.name.to_string()),
         model_name: String::new(),
-        input_schema: tool.input_schema.clone().map_or_else(|| json!({ "type": "object" }), Value::Object),
-        available: one.toolset.enabled && effective.enabled.value,
-        effective,
+        input_schema: schema.map_or_else(|| json!({ "type": "object" }), Value::Object),
+        output_schema: sound.and_then(|found| found.output_schema.clone()).map(Value::Object),
+        effective: layers.apply(&id, base),
+        toolset_enabled: one.toolset.enabled,
+        problem: found.and_then(|found| found.problem.clone()),
         id,
     }
 }

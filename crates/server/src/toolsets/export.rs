@@ -105,7 +105,7 @@ fn write(target: File, manifest: &str, folder: Option<&Path>, files: &[ToolsetFi
 }
 
 /// A plain file. One that somebody put a link or a pipe in place of is not opened.
-fn open_plain(path: &Path) -> Option<File> {
+pub(super) fn open_plain(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     file.metadata().is_ok_and(|data| data.is_file()).then_some(file)

@@ -1,11 +1,15 @@
-//! Toolsets: how one comes in, goes out and goes away, and which tools all of them make together.
+//! Toolsets: how one comes in, goes out and goes away, what its code says, and which tools all of them make together.
 
+mod artifact;
+mod callable;
 mod catalogue;
+mod describe;
 mod error;
 mod export;
 mod import;
 mod parcel;
 mod plan;
+mod program;
 mod remove;
 mod shelf;
 
@@ -14,15 +18,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kitbag_model::{OrgId, ToolsetId};
+use kitbag_python::Workers;
 use kitbag_store::Store;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
+pub(crate) use callable::Callable;
 pub(crate) use catalogue::Tool;
+use describe::Describing;
 pub(crate) use error::ToolsetError;
 pub(crate) use import::{Import, Imported};
 pub(crate) use parcel::Parcel;
 pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 use shelf::Shelf;
+
+use crate::events::Events;
 
 /// So many imports are worked on at a time.
 const IMPORTS: usize = 2;
@@ -37,11 +46,15 @@ pub(crate) struct Toolsets {
     turns: Arc<Mutex<Turns>>,
     /// An import holds its bundle in memory: so many do at once, the others wait.
     at_once: Arc<Semaphore>,
+    workers: Workers,
+    events: Events,
+    describing: Describing,
 }
 
 impl Toolsets {
-    pub(crate) fn new(data: PathBuf, store: Store) -> Self {
-        Self { data, store, turns: Arc::default(), at_once: Arc::new(Semaphore::new(IMPORTS)) }
+    pub(crate) fn new(data: PathBuf, store: Store, workers: Workers, events: Events) -> Self {
+        let at_once = Arc::new(Semaphore::new(IMPORTS));
+        Self { data, store, turns: Arc::default(), at_once, workers, events, describing: Describing::default() }
     }
 
     fn shelf(&self, org: &OrgId) -> Shelf {

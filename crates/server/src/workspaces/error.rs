@@ -1,7 +1,7 @@
 //! Why something could not be done to a workspace.
 
 use kitbag_cas::CasError;
-use kitbag_model::WorkPath;
+use kitbag_model::{ToolCallId, WorkPath};
 use kitbag_store::{KeepError, StoreError};
 use rustix::io::Errno;
 
@@ -21,6 +21,9 @@ pub(crate) enum WorkspaceError {
     /// A name is taken, and so long that no number fits behind it.
     #[error("{0} is taken, and its name is too long to get a number")]
     NameTaken(WorkPath),
+    /// A tool is at work in it.
+    #[error("the tool call {0} is at work in this workspace")]
+    Busy(ToolCallId),
     #[error(transparent)]
     Cas(#[from] CasError),
     #[error(transparent)]
@@ -44,6 +47,10 @@ impl From<WorkspaceError> for ApiError {
             WorkspaceError::NoManifest => Self::new(Code::NotFound, "there is no such manifest in this chat"),
             WorkspaceError::Conflict => {
                 Self::new(Code::Conflict, "the workspace has changed in the meantime; read it again")
+            }
+            error @ WorkspaceError::Busy(call) => {
+                let message = format!("{error}; wait for it, or cancel it");
+                Self::new(Code::Conflict, message).with_details(serde_json::json!({ "callId": call.to_string() }))
             }
             error @ WorkspaceError::NameTaken(_) => Self::new(Code::Conflict, error.to_string()),
             WorkspaceError::Store(error) => error.into(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kitbag_cas::blobs::{BlobReader, Blobs};
 use kitbag_cas::tree::{self, NodeMap, Tree};
-use kitbag_cas::workspace::Workspace;
+use kitbag_cas::workspace::{Snapshot, Workspace};
 use kitbag_cas::{CasError, Change, Entry, care, clear};
 use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
 use tokio::runtime::Handle;
@@ -34,21 +34,23 @@ pub(crate) struct Checked {
 
 /// Held while a workspace is used. The next one waits until the last clone is gone.
 ///
+/// One without a turn ([`Workspaces::look`] while a tool runs) only looks: its [`Lease::current`] is the state that was kept last.
+///
 /// Whatever has begun is done to its end, even if the caller goes away in the middle: between taking a state and keeping it,
 /// the folder is known to be at a state that nobody has.
 #[derive(Clone)]
-pub(crate) struct Lease(Arc<Held>);
+pub(crate) struct Lease(pub(super) Arc<Held>);
 
-struct Held {
-    workspaces: Workspaces,
-    org: OrgId,
-    chat: ChatId,
-    slot: Arc<Slot>,
-    _turn: OwnedMutexGuard<()>,
+pub(super) struct Held {
+    pub(super) workspaces: Workspaces,
+    pub(super) org: OrgId,
+    pub(super) chat: ChatId,
+    pub(super) slot: Arc<Slot>,
+    turn: Option<OwnedMutexGuard<()>>,
 }
 
 /// Does `work` to its end even if nobody waits for it any more.
-async fn uncancelled<T: Send + 'static>(
+pub(super) async fn uncancelled<T: Send + 'static>(
     work: impl Future<Output = Result<T, WorkspaceError>> + Send + 'static,
 ) -> Result<T, WorkspaceError> {
     tokio::spawn(work.in_current_span()).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
@@ -60,9 +62,14 @@ impl Lease {
         org: OrgId,
         chat: ChatId,
         slot: Arc<Slot>,
-        turn: OwnedMutexGuard<()>,
+        turn: Option<OwnedMutexGuard<()>>,
     ) -> Self {
-        Self(Arc::new(Held { workspaces, org, chat, slot, _turn: turn }))
+        Self(Arc::new(Held { workspaces, org, chat, slot, turn }))
+    }
+
+    /// Whether it is the right to change the workspace, and not only to look.
+    pub(crate) fn may_change(&self) -> bool {
+        self.0.turn.is_some()
     }
 
     /// The chat's active state; none before the first.
@@ -120,10 +127,9 @@ impl Lease {
         uncancelled(async move { lease.do_keep(source, source_ref).await }).await
     }
 
-    async fn do_keep(&self, source: Source, source_ref: Option<String>) -> Result<Option<Manifest>, WorkspaceError> {
-        let active = self.active().await?;
-        let before = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
-        let snapshot = self.work(move |workspace, nodes| match workspace.snapshot(nodes) {
+    /// Takes the state that the folder is in, which follows `before`.
+    pub(super) async fn snapshot(&self, before: ContentHash) -> Result<Snapshot, WorkspaceError> {
+        self.work(move |workspace, nodes| match workspace.snapshot(nodes) {
             Err(CasError::Limit { .. }) => {
                 // Perhaps nothing was added, and the limits were higher when the active state was kept.
                 let kept = tree::entries(&before, nodes).map_err(CasError::from)?;
@@ -131,23 +137,34 @@ impl Lease {
                 Ok(workspace.snapshot(nodes)?)
             }
             taken => Ok(taken?),
-        });
-        let snapshot = snapshot.await?;
+        })
+        .await
+    }
+
+    async fn do_keep(&self, source: Source, source_ref: Option<String>) -> Result<Option<Manifest>, WorkspaceError> {
+        let active = self.active().await?;
+        let before = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
+        let snapshot = self.snapshot(before).await?;
         if snapshot.tree.root == before {
             return Ok(active);
         }
         let new =
             NewManifest { parent: active.map(|manifest| manifest.id), root: snapshot.tree.root, source, source_ref };
         let kept = self.commit(&snapshot.tree, &new).await;
-        if kept.is_err() {
-            // The nodes that later trees would be made from are not in the database.
-            let forgotten = self.change(|workspace| {
-                workspace.forget();
-                Ok(())
-            });
-            forgotten.await?;
+        match &kept {
+            Ok(manifest) => self.tell(before, Some(manifest)).await,
+            Err(_) => self.forget().await?,
         }
         kept.map(Some)
+    }
+
+    /// Forgets a state that was taken and not kept: the nodes that later trees would be made from are not in the database.
+    pub(super) async fn forget(&self) -> Result<(), WorkspaceError> {
+        self.change(|workspace| {
+            workspace.forget();
+            Ok(())
+        })
+        .await
     }
 
     async fn commit(&self, tree: &Tree, new: &NewManifest) -> Result<Manifest, WorkspaceError> {
@@ -163,13 +180,16 @@ impl Lease {
     }
 
     /// A fault point between the folder and the books.
-    fn step(&self, name: &'static str) -> Result<(), WorkspaceError> {
+    pub(super) fn step(&self, name: &'static str) -> Result<(), WorkspaceError> {
         let failed = |source| CasError::Io { path: self.0.workspaces.home(&self.0.org, self.0.chat), source };
         Ok(kitbag_cas::fault::step(name).map_err(failed)?)
     }
 
     /// Makes sure that the folder is the active state, and keeps what was changed in it by other means. The active state.
     pub(crate) async fn current(&self) -> Result<Option<Manifest>, WorkspaceError> {
+        if !self.may_change() {
+            return self.active().await;
+        }
         self.restore().await?;
         self.keep(Source::Edit, None).await
     }
@@ -207,12 +227,14 @@ impl Lease {
     async fn do_checkout(&self, target: &Manifest) -> Result<Manifest, WorkspaceError> {
         self.restore().await?;
         let active = self.keep(Source::Branch, None).await?;
+        let active_root = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
         let root = target.root;
         self.go_to(root).await?;
         let parent = active.map(|manifest| manifest.id);
         let new = NewManifest { parent, root, source: Source::Edit, source_ref: Some(target.id.to_string()) };
         let manifest = self.commit(&Tree { root, new_nodes: Vec::new() }, &new).await?;
         self.settle().await?;
+        self.tell(active_root, Some(&manifest)).await;
         Ok(manifest)
     }
 
@@ -225,12 +247,13 @@ impl Lease {
 
     async fn do_switch(&self, message: MessageId) -> Result<(), WorkspaceError> {
         self.restore().await?;
-        self.keep(Source::Branch, None).await?;
+        let left = self.keep(Source::Branch, None).await?;
         let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
-        let root = match tx.manifest_of_message(self.0.chat, message).await? {
-            Some(id) => tx.manifest(self.0.chat, id).await?.ok_or(WorkspaceError::NoManifest)?.root,
-            None => tree::empty().root,
+        let target = match tx.manifest_of_message(self.0.chat, message).await? {
+            Some(id) => Some(tx.manifest(self.0.chat, id).await?.ok_or(WorkspaceError::NoManifest)?),
+            None => None,
         };
+        let root = target.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
         drop(tx);
         self.go_to(root).await?;
         let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
@@ -238,16 +261,18 @@ impl Lease {
         self.step("switch written")?;
         tx.commit().await?;
         self.step("switch kept")?;
-        self.settle().await
+        self.settle().await?;
+        self.tell(left.map_or_else(|| tree::empty().root, |manifest| manifest.root), target.as_ref()).await;
+        Ok(())
     }
 
     /// Makes the folder be a state. Until [`Lease::settle`] it counts as torn: if the database is not told, the folder goes
     /// back to what the database says.
-    async fn go_to(&self, root: ContentHash) -> Result<(), WorkspaceError> {
+    pub(super) async fn go_to(&self, root: ContentHash) -> Result<(), WorkspaceError> {
         self.work(move |workspace, nodes| Ok(workspace.materialise(&root, nodes).map(drop)?)).await
     }
 
-    async fn settle(&self) -> Result<(), WorkspaceError> {
+    pub(super) async fn settle(&self) -> Result<(), WorkspaceError> {
         self.change(|workspace| workspace.settle()).await
     }
 
@@ -292,6 +317,7 @@ impl Lease {
         tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         let roots = tx.manifest_roots(self.0.chat).await?;
         let kept = tx.nodes(self.0.chat).await?;
+        let of_calls = tx.call_blobs(self.0.chat).await?;
         drop(tx);
         let needed = self.work(move |_, nodes| Ok(care::needed(&roots, nodes))).await?;
         if let Some(problem) = needed.problems.into_iter().next() {
@@ -305,7 +331,8 @@ impl Lease {
         self.step("nodes swept")?;
         tx.commit().await?;
         self.step("nodes gone")?;
-        let blobs = needed.blobs;
+        let mut blobs = needed.blobs;
+        blobs.extend(of_calls);
         let swept = self.change(move |workspace| workspace.sweep(&|hash| blobs.contains(hash), grace)).await?;
         Ok(Collected { nodes: dead.len(), blobs: swept.blobs, bytes: swept.bytes })
     }
@@ -315,12 +342,14 @@ impl Lease {
         let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
         tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         let roots = tx.manifest_roots(self.0.chat).await?;
+        let of_calls = tx.call_blobs(self.0.chat).await?;
         drop(tx);
         let states = roots.len();
         self.work(move |workspace, nodes| {
             // Not what is remembered: what is kept.
             let forgetful = NodeMap::default();
-            let needed = care::needed(&roots, &nodes.with(&forgetful));
+            let mut needed = care::needed(&roots, &nodes.with(&forgetful));
+            needed.blobs.extend(of_calls);
             let mut problems: Vec<String> = needed.problems.iter().map(ToString::to_string).collect();
             let mut mended = Vec::new();
             for hash in care::check_blobs(&needed.blobs, &**workspace.blobs())? {
@@ -377,7 +406,7 @@ impl Lease {
     }
 
     /// Works with the folder on a thread that may block.
-    async fn work<T: Send + 'static>(
+    pub(super) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Workspace, &StoredNodes<'_>) -> Result<T, WorkspaceError> + Send + 'static,
     ) -> Result<T, WorkspaceError> {

@@ -4,6 +4,7 @@
 //! active state ([`Lease::restore`]), then changes it, then keeps what came of it ([`Lease::keep`]). Blobs are durable
 //! before the rows that name them; a crash in between leaves blobs that nobody names.
 
+mod call;
 mod error;
 mod lease;
 mod nodes;
@@ -17,8 +18,11 @@ use kitbag_cas::blobs::LocalBlobs;
 use kitbag_cas::clear;
 use kitbag_cas::tree::NodeMap;
 use kitbag_cas::workspace::{Limits, Workspace};
-use kitbag_model::{ChatId, OrgId};
+use kitbag_model::{ChatId, OrgId, ToolCallId};
 use kitbag_store::Store;
+use tokio::sync::watch;
+
+use crate::events::Events;
 
 pub(crate) use error::WorkspaceError;
 pub(crate) use lease::Lease;
@@ -33,6 +37,7 @@ pub(crate) struct Workspaces {
     data: PathBuf,
     store: Store,
     limits: Limits,
+    events: Events,
     open: Arc<Mutex<Slots>>,
 }
 
@@ -40,22 +45,49 @@ type Slots = HashMap<(OrgId, ChatId), Arc<Slot>>;
 
 /// One workspace.
 pub(crate) struct Slot {
-    /// Held by whoever has the lease.
+    /// Held by whoever has the lease. Those who wait get it in the order in which they came.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// The call that has the lease. It may have it for minutes, so that nobody else should wait for it.
+    holder: watch::Sender<Option<ToolCallId>>,
     /// None until it is first used.
     workspace: Mutex<Option<Workspace>>,
     nodes: NodeMap,
 }
 
 impl Workspaces {
-    pub(crate) fn new(data: PathBuf, store: Store, limits: Limits) -> Self {
-        Self { data, store, limits, open: Arc::default() }
+    pub(crate) fn new(data: PathBuf, store: Store, limits: Limits, events: Events) -> Self {
+        Self { data, store, limits, events, open: Arc::default() }
     }
 
-    /// Waits for the right to change a chat's workspace.
+    /// Waits for the right to change a chat's workspace, however long a tool has it.
     pub(crate) async fn lease(&self, org: &OrgId, chat: ChatId) -> Lease {
         let slot = self.slot(org, chat);
         let turn = Arc::clone(&slot.turn).lock_owned().await;
+        Lease::new(self.clone(), org.clone(), chat, slot, Some(turn))
+    }
+
+    /// The right to change a chat's workspace, unless a tool has it: then whoever wants to change something is told at once.
+    pub(crate) async fn edit(&self, org: &OrgId, chat: ChatId) -> Result<Lease, WorkspaceError> {
+        loop {
+            let lease = self.look(org, chat).await;
+            match lease.holder() {
+                _ if lease.may_change() => return Ok(lease),
+                Some(call) => return Err(WorkspaceError::Busy(call)),
+                // The call ended just now.
+                None => {}
+            }
+        }
+    }
+
+    /// A look at a chat's workspace. While a tool has it, that is a look at what was kept last, and nobody waits.
+    pub(crate) async fn look(&self, org: &OrgId, chat: ChatId) -> Lease {
+        let slot = self.slot(org, chat);
+        let mut holder = slot.holder.subscribe();
+        let turn = tokio::select! {
+            biased;
+            turn = Arc::clone(&slot.turn).lock_owned() => Some(turn),
+            _ = holder.wait_for(Option::is_some) => None,
+        };
         Lease::new(self.clone(), org.clone(), chat, slot, turn)
     }
 
@@ -101,7 +133,12 @@ impl Workspaces {
             // Those that nobody holds: ours is the only reference.
             open.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.save().is_err());
         }
-        let fresh = || Slot { turn: Arc::default(), workspace: Mutex::default(), nodes: NodeMap::default() };
+        let fresh = || Slot {
+            turn: Arc::default(),
+            holder: watch::channel(None).0,
+            workspace: Mutex::default(),
+            nodes: NodeMap::default(),
+        };
         Arc::clone(open.entry((org.clone(), chat)).or_insert_with(|| Arc::new(fresh())))
     }
 

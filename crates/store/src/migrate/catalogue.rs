@@ -34,6 +34,7 @@ pub(crate) fn all() -> &'static [Migration] {
         3 "0003_chats",
         4 "0004_row_level_security",
         5 "0005_bundles",
+        6 "0006_calls",
     ]
 }
 

@@ -102,14 +102,17 @@ async fn grant(tx: &mut PgConnection, role: &str) -> Result<(), OpenError> {
     run_for_role(tx, "GRANT USAGE ON SCHEMA public TO %I", role).await?;
     run_for_role(tx, "REVOKE ALL ON schema_migrations FROM PUBLIC, %I", role).await?;
     run_for_role(tx, "GRANT SELECT ON schema_migrations TO %I", role).await?;
-    let protected: Vec<String> = sqlx::query_scalar(
-        "SELECT DISTINCT quote_ident(tablename) FROM pg_policies WHERE schemaname = 'public' AND policyname LIKE 'kitbag\\_%'",
+    // The policies say what may be done to a table's rows; some may be added and read, and no more.
+    let protected: Vec<(String, String)> = sqlx::query_as(
+        "SELECT quote_ident(tablename),
+                CASE WHEN bool_or(cmd = 'ALL') THEN 'SELECT, INSERT, UPDATE, DELETE' ELSE string_agg(DISTINCT cmd, ', ') END
+         FROM pg_policies WHERE schemaname = 'public' AND policyname LIKE 'kitbag\\_%' GROUP BY tablename",
     )
     .fetch_all(&mut *tx)
     .await?;
-    for table in protected {
+    for (table, commands) in protected {
         run_for_role(tx, &format!("REVOKE ALL ON {table} FROM PUBLIC, %I"), role).await?;
-        run_for_role(tx, &format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO %I"), role).await?;
+        run_for_role(tx, &format!("GRANT {commands} ON {table} TO %I"), role).await?;
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ pub(crate) async fn set_active_leaf(
         return Err(unknown());
     }
     drop(tx);
-    app.workspaces().lease(&caller.org, chat).await.switch(message).await?;
+    app.workspaces().edit(&caller.org, chat).await?.switch(message).await?;
     let found = app.store().read(&caller.org).await?.chat(chat).await?;
     Ok(Json(found.ok_or_else(|| path.not_found())?.into()))
 }

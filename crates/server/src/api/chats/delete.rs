@@ -23,6 +23,7 @@ pub(crate) async fn delete_chat(
     PathOf(path): PathOf<ChatPath>,
 ) -> Result<StatusCode, ApiError> {
     let chat = path.id()?;
+    app.calls().end_chat(&caller.org, chat).await;
     if !app.workspaces().lease(&caller.org, chat).await.delete_chat().await? {
         return Err(path.not_found());
     }

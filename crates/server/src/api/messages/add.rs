@@ -60,7 +60,7 @@ pub(crate) async fn add_message(
     // A branch has a workspace of its own: what was changed in the folder belongs to where the chat stood before.
     let lease = match parent {
         Parent::ActiveLeaf => None,
-        _ => Some(app.workspaces().lease(&caller.org, chat).await),
+        _ => Some(app.workspaces().edit(&caller.org, chat).await?),
     };
     let has_folder = app.workspaces().exists(&caller.org, chat);
     if let Some(lease) = lease.as_ref().filter(|_| has_folder) {

@@ -34,6 +34,9 @@ pub(crate) struct ToolView {
     enabled: bool,
     /// Whether it can be called now.
     available: bool,
+    /// Why its code cannot be called, if that is so.
+    #[schema(required)]
+    problem: Option<String>,
     /// How its results are shown.
     #[schema(required)]
     renderer: Option<String>,
@@ -43,6 +46,7 @@ pub(crate) struct ToolView {
 
 impl From<Tool> for ToolView {
     fn from(tool: Tool) -> Self {
+        let available = tool.is_available();
         let rendering = tool.effective.rendering.value;
         Self {
             id: tool.id.to_string(),
@@ -53,10 +57,11 @@ impl From<Tool> for ToolView {
             description: tool.effective.description.value,
             model_name: tool.model_name,
             input_schema: tool.input_schema,
-            output_schema: None,
+            output_schema: tool.output_schema,
             requires_confirmation: tool.effective.requires_confirmation.value,
             enabled: tool.effective.enabled.value,
-            available: tool.available,
+            available,
+            problem: tool.problem,
             renderer_config: rendering.as_ref().map(|rendering| Value::Object(rendering.config().clone())),
             renderer: rendering.map(|rendering| rendering.renderer().to_string()),
         }

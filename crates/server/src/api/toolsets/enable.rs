@@ -39,5 +39,6 @@ pub(crate) async fn enable_toolset(
     }
     let toolset = tx.toolset(&id).await?.ok_or_else(|| path.not_found())?;
     tx.commit().await?;
+    app.events().tools_changed(&caller.org, id.as_str(), if body.enabled { "enable" } else { "disable" });
     Ok(Json(toolset.into()))
 }

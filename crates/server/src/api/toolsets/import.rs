@@ -184,6 +184,10 @@ async fn install(
     };
     let parcel = opened.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
     let done = app.toolsets().import(&caller.org, parcel, how).await?;
+    if !dry_run {
+        app.calls().end_toolset(&caller.org, done.id.as_str(), "replaced").await;
+        app.events().tools_changed(&caller.org, done.id.as_str(), "import");
+    }
     let toolset = if dry_run { None } else { detail(app, &caller.org, &done.id, true).await? };
     let status = match done.plan.change {
         VersionChange::Install if !dry_run => StatusCode::CREATED,

@@ -8,6 +8,7 @@ pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod overrides;
+pub(crate) mod prepare;
 pub(crate) mod trust;
 pub(crate) mod uninstall;
 mod view;

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use kitbag_model::{OrgId, Override, OverrideKey, ToolsetId};
 use kitbag_store::StoreError;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::ToolsetPath;
@@ -141,7 +141,11 @@ pub(crate) async fn set_override(
     } else {
         tx.set_override(&toolset, &key, &over).await.map_err(|error| gone(error, &path))?;
     }
+    // Who lowered the guard must be known later.
+    let details = json!({ "requiresConfirmation": over.requires_confirmation, "enabled": over.enabled });
+    tx.audit(&caller.who, "override.set", key.as_str(), &details).await?;
     tx.commit().await?;
+    app.events().tools_changed(&caller.org, &path.id, "override");
     Ok(Json(OverrideView::new(&path.id, "user", &key, &over)))
 }
 
@@ -162,7 +166,11 @@ pub(crate) async fn delete_override(
         "builtin" => tx.clear_builtin_override(&key).await?,
         _ => tx.clear_override(&toolset, &key).await?,
     };
+    if was_there {
+        tx.audit(&caller.who, "override.deleted", key.as_str(), &json!({})).await?;
+    }
     tx.commit().await?;
+    app.events().tools_changed(&caller.org, &path.id, "override");
     if was_there { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::not_found("override", &path.key)) }
 }
 

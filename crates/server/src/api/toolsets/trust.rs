@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 
 use kitbag_store::StoreError;
+use serde_json::json;
 
 use super::get::detail;
 use super::{ToolsetDetail, ToolsetPath};
@@ -37,6 +38,8 @@ pub(crate) async fn trust_toolset(
         tx.trust(&id, one.server.id.as_str(), &one.server.launch.fingerprint()).await.map_err(gone)?;
     }
     tx.trust(&id, "", &installed.fingerprint()).await.map_err(gone)?;
+    tx.audit(&caller.who, "toolset.trusted", id.as_str(), &json!({ "fingerprint": installed.fingerprint() })).await?;
     tx.commit().await?;
+    app.events().tools_changed(&caller.org, id.as_str(), "trust");
     detail(&app, &caller.org, &id, true).await?.map(Json).ok_or_else(|| path.not_found())
 }

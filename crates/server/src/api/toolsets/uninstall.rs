@@ -20,6 +20,9 @@ pub(crate) async fn uninstall_toolset(
     caller: MayManage,
     PathOf(path): PathOf<ToolsetPath>,
 ) -> Result<StatusCode, ApiError> {
-    app.toolsets().uninstall(&caller.org, &path.id()?).await?;
+    let id = path.id()?;
+    app.toolsets().uninstall(&caller.org, &id).await?;
+    app.calls().end_toolset(&caller.org, id.as_str(), "removed").await;
+    app.events().tools_changed(&caller.org, id.as_str(), "uninstall");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -35,7 +35,7 @@ pub(crate) async fn checkout_workspace(
     JsonBody(body): JsonBody<Checkout>,
 ) -> Result<Json<ManifestView>, ApiError> {
     let chat = path.id()?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
     lease.active().await.map_err(explain(chat))?;
     let target = lease.manifest(manifest_id(&body.manifest_id)?).await.map_err(explain(chat))?;
     let manifest = lease.checkout(&target).await.map_err(explain(chat))?;

@@ -24,7 +24,7 @@ pub(crate) async fn delete_workspace_file(
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let (chat, path) = (at.chat()?, at.path()?);
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
     current_entry(&lease, chat, &path, &headers).await?;
     let remove = move |workspace: &mut Workspace| Ok(workspace.remove_file(&path)?);
     let (_, was_there) = lease.edit(Source::Edit, None, remove).await.map_err(explain(chat))?;

@@ -69,7 +69,7 @@ pub(crate) async fn diff_workspace(
     QueryOf(query): QueryOf<DiffQuery>,
 ) -> Result<Json<List<ChangeView>>, ApiError> {
     let chat = path.id()?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().look(&caller.org, chat).await;
     lease.active().await.map_err(explain(chat))?;
     let from = lease.manifest(manifest_id(&query.from)?).await.map_err(explain(chat))?;
     let to = lease.manifest(manifest_id(&query.to)?).await.map_err(explain(chat))?;

@@ -47,7 +47,7 @@ pub(crate) async fn download_workspace(
     QueryOf(query): QueryOf<ArchiveQuery>,
 ) -> Result<Response, ApiError> {
     let chat = path.id()?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().look(&caller.org, chat).await;
     let manifest = wanted_state(&app, &caller.org, &lease, chat, query.manifest.as_deref()).await?;
     let root = manifest.map_or_else(|| tree::empty().root, |manifest| manifest.root);
     let mut entries = lease.entries(root).await.map_err(explain(chat))?;

@@ -63,7 +63,7 @@ pub(crate) async fn get_workspace_files(
     let part = ListQuery::new(query.limit, query.cursor);
     let list = format!("files {chat}");
     let (after, limit) = (part.after::<WorkPath>(&list)?, part.limit()?);
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().look(&caller.org, chat).await;
     let manifest = wanted_state(&app, &caller.org, &lease, chat, query.manifest.as_deref()).await?;
     let Some(manifest) = manifest else { return Ok(Json(List::empty())) };
     let changed = changed_in_last_run(&lease, &manifest).await.map_err(explain(chat))?;

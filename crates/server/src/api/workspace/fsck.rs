@@ -42,7 +42,7 @@ pub(crate) async fn fsck_workspace(
     PathOf(path): PathOf<ChatPath>,
 ) -> Result<Json<CheckedView>, ApiError> {
     let chat = path.id()?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
     lease.active().await.map_err(explain(chat))?;
     let found = lease.check().await.map_err(explain(chat))?;
     Ok(Json(CheckedView {

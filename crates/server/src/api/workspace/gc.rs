@@ -59,7 +59,7 @@ pub(crate) async fn gc_workspace(
     if grace > LONGEST_GRACE {
         return Err(ApiError::invalid("graceSeconds", format!("must be from 0 to {LONGEST_GRACE}")));
     }
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
     lease.active().await.map_err(explain(chat))?;
     let done = lease.collect(Duration::from_secs(grace.into())).await.map_err(explain(chat))?;
     Ok(Json(CollectedView { nodes: done.nodes, blobs: done.blobs, bytes: done.bytes }))

@@ -41,7 +41,7 @@ pub(crate) async fn get_workspace_file(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let (chat, path) = (at.chat()?, at.path()?);
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().look(&caller.org, chat).await;
     let manifest = wanted_state(&app, &caller.org, &lease, chat, query.manifest.as_deref()).await?;
     let root = manifest.ok_or_else(|| at.not_found())?.root;
     let entry = lease.find(root, path.clone()).await.map_err(explain(chat))?;

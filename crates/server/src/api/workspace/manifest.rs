@@ -37,7 +37,7 @@ pub(crate) async fn get_workspace_manifest(
     QueryOf(query): QueryOf<ManifestQuery>,
 ) -> Result<Json<ManifestView>, ApiError> {
     let chat = path.id()?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().look(&caller.org, chat).await;
     let active = lease.active().await.map_err(explain(chat))?;
     let none = || ApiError::new(Code::NotFound, "there is no state yet");
     let id = match (query.id, query.message_id) {

@@ -29,7 +29,7 @@ pub(crate) async fn list_workspace_manifests(
     let chat = path.id()?;
     let list = format!("manifests {chat}");
     let (before, limit) = (query.after(&list)?, query.limit()?);
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().look(&caller.org, chat).await;
     lease.active().await.map_err(explain(chat))?;
     let mut page = app.store().read(&caller.org).await?.manifests(chat, before, limit).await?;
     let mut views = Vec::new();

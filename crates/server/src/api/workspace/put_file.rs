@@ -47,7 +47,7 @@ pub(crate) async fn put_workspace_file(
     let settings = app.settings();
     let body = body.into_data_stream();
     let staged = app.inbox().receive(body, settings.max_upload_bytes, settings.request_timeout).await?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
     let current = current_entry(&lease, chat, &path, &headers).await?;
     let written = path.clone();
     let place = move |workspace: &mut Workspace| Ok(workspace.place_file(&written, staged.path(), None)?);

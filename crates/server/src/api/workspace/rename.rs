@@ -40,7 +40,7 @@ pub(crate) async fn rename_workspace_file(
     let chat = path.id()?;
     let from: WorkPath = body.from.parse().map_err(|reason| ApiError::invalid("from", reason))?;
     let to: WorkPath = body.to.parse().map_err(|reason| ApiError::invalid("to", reason))?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
     lease.current().await.map_err(explain(chat))?;
     let rename = move |workspace: &mut Workspace| Ok(workspace.rename(&from, &to)?);
     let (manifest, was_there) = lease.edit(Source::Edit, None, rename).await.map_err(explain(chat))?;

@@ -40,7 +40,7 @@ pub(crate) async fn restore_workspace_file(
 ) -> Result<Json<ManifestView>, ApiError> {
     let chat = path.id()?;
     let file: WorkPath = body.path.parse().map_err(|reason| ApiError::invalid("path", reason))?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
     lease.current().await.map_err(explain(chat))?;
     let from = lease.manifest(manifest_id(&body.manifest_id)?).await.map_err(explain(chat))?;
     let entry = lease.find(from.root, file.clone()).await.map_err(explain(chat))?;

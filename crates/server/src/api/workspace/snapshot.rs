@@ -24,7 +24,7 @@ pub(crate) async fn snapshot_workspace(
     PathOf(path): PathOf<ChatPath>,
 ) -> Result<Json<ManifestView>, ApiError> {
     let chat = path.id()?;
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
     let manifest = lease.current().await.map_err(explain(chat))?;
     let manifest =
         manifest.ok_or_else(|| ApiError::new(Code::NotFound, "the workspace is empty and has no state yet"))?;

@@ -115,7 +115,7 @@ async fn keep(
     replace: bool,
 ) -> Result<Json<Uploaded>, ApiError> {
     let requested: Vec<String> = arrived.files.iter().map(|file| file.path.to_string()).collect();
-    let lease = app.workspaces().lease(&caller.org, chat).await;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
     let (manifest, names) = lease.upload(arrived.folders, arrived.files, replace).await.map_err(explain(chat))?;
     let went = || ApiError::new(Code::Conflict, "a file went away while it was written");
     let manifest = manifest.ok_or_else(went)?;

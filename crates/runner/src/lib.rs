@@ -1,0 +1,11 @@
+//! One tool call, from plan to outcome: whether its arguments fit, what a worker makes of it, and how that is told.
+//!
+//! It knows neither SQL nor HTTP, and nothing of who is asking or of whose turn it is.
+
+mod arguments;
+mod outcome;
+mod result;
+
+pub use arguments::{ArgumentError, Problem, Schemas};
+pub use outcome::{Ran, run};
+pub use result::{Kept, keep};

@@ -1,0 +1,111 @@
+//! `GET /v1/orgs/{org}/events`
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::sse::{Event as Sent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use kitbag_model::{ChatId, OrgId};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use utoipa::IntoParams;
+
+use super::error::{ApiError, ErrorBody};
+use super::input::QueryOf;
+use crate::access::caller::MayUse;
+use crate::app::App;
+use crate::events::Event;
+
+/// How often a line is sent that says nothing but that the connection is alive.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// So many events are on their way to one listener.
+const ON_THE_WAY: usize = 32;
+
+/// Which events.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EventsQuery {
+    /// Only those of this chat, and those that concern all chats.
+    chat: Option<String>,
+}
+
+/// Hear what happens, from now on
+///
+/// Server-sent events; each has a name (`event:`) and a JSON object (`data:`). A comment is sent every 15 seconds. Nothing is
+/// kept: after a break, ask the API.
+///
+/// - `ready` `{}`: from here on nothing is missed.
+/// - `tool_call`: a tool call that was asked for, decided, or is over, as `get_tool_call` shows it; a `result` or `logs` of more
+///   than 16 KiB is null, with `resultOmitted` or `logsOmitted` true.
+/// - `tool_call_progress` `{"chatId","callId","fraction","message"}`: `fraction` from 0 to 1, or null.
+/// - `tool_call_log` `{"chatId","callId","lines":[{"stream","text"}],"dropped"}`: at most ten a second for each call; `dropped` lines
+///   were left out. All that is kept of the log is in the call.
+/// - `workspace_changed` `{"chatId","manifestId","changedPaths","deletedPaths","changedCount","deletedCount","source","sourceRef"}`:
+///   at most 500 paths each are named.
+/// - `tools_changed` `{"toolsetId","reason"}`: `import`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
+/// - `toolset_progress` `{"toolsetId","message"}`: a line about the environment that is being built.
+/// - `process` `{"chatId","processes":[…]}`: what runs now of what calls left running, as `list_processes` shows it.
+/// - `lagged` `{"missed"}`: so many events were missed, for they were not taken fast enough.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/events", tag = "events",
+    params(("org" = String, Path, description = "The organisation; `local` in the embedded mode."), EventsQuery),
+    responses((status = 200, content_type = "text/event-stream", body = String), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn events(
+    State(app): State<App>,
+    caller: MayUse,
+    QueryOf(query): QueryOf<EventsQuery>,
+) -> Result<Response, ApiError> {
+    let chat = match query.chat {
+        Some(text) => {
+            let not_found = || ApiError::not_found("chat", &text);
+            let id: ChatId = text.parse().map_err(|_| not_found())?;
+            app.store().read(&caller.org).await?.chat(id).await?.ok_or_else(not_found)?;
+            Some(id)
+        }
+        None => None,
+    };
+    let (sender, receiver) = mpsc::channel(ON_THE_WAY);
+    tokio::spawn(pass_on(app, caller.org, chat, sender));
+    let stream = ReceiverStream::new(receiver);
+    Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
+}
+
+/// Passes on what concerns one listener, until it is gone or the server ends.
+async fn pass_on(app: App, org: OrgId, chat: Option<ChatId>, sender: mpsc::Sender<Result<Sent, Infallible>>) {
+    let (mut bus, mut over) = (app.events().listen(), app.events().over());
+    let mut next = Some(named("ready", &json!({})));
+    loop {
+        if let Some(event) = next.take() {
+            tokio::select! {
+                sent = sender.send(Ok(event)) => if sent.is_err() { return },
+                _ = over.wait_for(|over| *over) => return,
+            }
+        }
+        let heard = tokio::select! {
+            heard = bus.recv() => heard,
+            () = sender.closed() => return,
+            _ = over.wait_for(|over| *over) => return,
+        };
+        next = match heard {
+            Ok(event) => concerns(&event, &org, chat).then(|| named(event.name, &event.data)),
+            Err(RecvError::Lagged(missed)) => Some(named("lagged", &json!({ "missed": missed }))),
+            Err(RecvError::Closed) => return,
+        };
+    }
+}
+
+fn concerns(event: &Arc<Event>, org: &OrgId, chat: Option<ChatId>) -> bool {
+    event.org == *org && (chat.is_none() || event.chat.is_none() || event.chat == chat)
+}
+
+fn named(name: &str, data: &serde_json::Value) -> Sent {
+    Sent::default().event(name).data(data.to_string())
+}

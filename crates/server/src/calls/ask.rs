@@ -1,0 +1,212 @@
+//! Asking for a call: is there such a tool, do the arguments fit, is there room; then it is recorded, and runs or waits for a yes.
+
+use kitbag_model::{
+    CallStatus, ChatId, Content, ContentHash, Hasher, MessageId, NewMessage, NewToolCall, OrgId, Parent, Role,
+    Timestamp, ToolCall, ToolCallId, ToolId,
+};
+use kitbag_runner::ArgumentError;
+use kitbag_store::{AddMessageError, StoreError, WriteTx};
+use serde_json::{Map, Value, json};
+
+use super::Calls;
+use super::queue::too_many;
+use crate::api::error::{ApiError, Code};
+use crate::toolsets::Callable;
+
+/// What is asked for.
+pub(crate) struct Ask {
+    pub(crate) chat: ChatId,
+    pub(crate) tool: ToolId,
+    pub(crate) args: Map<String, Value>,
+    /// The message that it belongs to; none adds one.
+    pub(crate) message: Option<MessageId>,
+    /// The caller's own name for this request.
+    pub(crate) key: Option<String>,
+    pub(crate) who: String,
+}
+
+impl Ask {
+    /// What another request under the same key must be.
+    fn digest(&self) -> ContentHash {
+        let mut hasher = Hasher::default();
+        let message = self.message.map(|id| id.to_string()).unwrap_or_default();
+        hasher.update(format!("kitbag ask 1\n{}\n{message}\n", self.tool).as_bytes());
+        hasher.update(Value::Object(self.args.clone()).to_string().as_bytes());
+        hasher.finish()
+    }
+}
+
+impl Calls {
+    /// Asks for a call. Two requests of one key are one call: then it is the one that was asked for before.
+    pub(crate) async fn ask(&self, org: &OrgId, ask: Ask) -> Result<ToolCall, ApiError> {
+        if let Some(call) = self.asked_before(org, &ask).await? {
+            return Ok(call);
+        }
+        let callable = self.0.toolsets.callable(org, &ask.tool).await?;
+        self.check(&callable, &ask.args).await?;
+        let asks_somebody = callable.tool.effective.requires_confirmation.value;
+        match self.record(org, &ask, &callable, asks_somebody).await {
+            Err(RecordError::KeyTaken) => {
+                let call = self.asked_before(org, &ask).await?;
+                let gone = || ApiError::new(Code::Conflict, "another request with this key came at the same moment");
+                call.ok_or_else(gone)
+            }
+            Err(RecordError::Refused(error)) => Err(error),
+            Ok(Recorded { call, running }) => {
+                self.tell(org, &call);
+                match running {
+                    Some(place) => self.start(place, call.clone(), callable),
+                    None => self.expire_later(org, call.expires_at),
+                }
+                Ok(call)
+            }
+        }
+    }
+
+    async fn asked_before(&self, org: &OrgId, ask: &Ask) -> Result<Option<ToolCall>, ApiError> {
+        let Some(key) = &ask.key else { return Ok(None) };
+        let found = self.0.store.read(org).await?.tool_call_by_key(ask.chat, key).await?;
+        match found {
+            Some(call) if call.request_sha256 != Some(ask.digest()) => {
+                let message =
+                    format!("the key {key:?} was used for another request (call {}); take a new one", call.id);
+                Err(ApiError::new(Code::Conflict, message).with_details(json!({ "callId": call.id.to_string() })))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Whether the arguments fit the tool's schema.
+    pub(super) async fn check(&self, callable: &Callable, args: &Map<String, Value>) -> Result<(), ApiError> {
+        let (schemas, schema) = (self.0.schemas.clone(), callable.tool.input_schema.clone());
+        let args = args.clone();
+        // A stranger's schema may take its time.
+        let checked = tokio::task::spawn_blocking(move || schemas.check(&schema, &args));
+        let checked = checked.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        checked.map_err(|error| {
+            let message = format!("{}: {error}", callable.tool.id);
+            match error {
+                ArgumentError::Invalid(problems) => {
+                    let details = json!({ "problems": problems, "inputSchema": callable.tool.input_schema });
+                    ApiError::new(Code::InvalidArguments, message).with_details(details)
+                }
+                ArgumentError::Schema(_) => ApiError::new(Code::Conflict, message),
+            }
+        })
+    }
+
+    async fn record(
+        &self,
+        org: &OrgId,
+        ask: &Ask,
+        callable: &Callable,
+        asks_somebody: bool,
+    ) -> Result<Recorded, RecordError> {
+        let id = ToolCallId::generate();
+        // Before the record: whoever finds it must find that it runs. What is not recorded gives its place back.
+        let running = match asks_somebody {
+            true => None,
+            false => Some(self.take_place(org, ask.chat, id, &callable.program.toolset)?),
+        };
+        match (self.insert(org, ask, callable, id, asks_somebody).await, running) {
+            (Ok(call), running) => Ok(Recorded { call, running }),
+            (Err(error), running) => {
+                running.into_iter().for_each(|place| self.give_back(place));
+                Err(error)
+            }
+        }
+    }
+
+    async fn insert(
+        &self,
+        org: &OrgId,
+        ask: &Ask,
+        callable: &Callable,
+        id: ToolCallId,
+        asks_somebody: bool,
+    ) -> Result<ToolCall, RecordError> {
+        let mut tx = self.0.store.write(org).await?;
+        if asks_somebody {
+            let (waiting, most) = (tx.pending_calls(ask.chat).await?, self.0.settings.max_queue_per_chat);
+            if waiting >= most as u64 {
+                return Err(too_many(&format!("{waiting} calls of this chat wait for a yes"), most).into());
+            }
+        }
+        let message_id = message(&mut tx, ask, id).await?;
+        let timeout = u32::try_from(self.0.settings.confirmation_timeout.as_secs()).unwrap_or(u32::MAX);
+        let new = NewToolCall {
+            id,
+            chat_id: ask.chat,
+            message_id,
+            tool_id: ask.tool.clone(),
+            generation: Some(callable.generation.clone()),
+            args: ask.args.clone(),
+            expires_at: asks_somebody.then(|| Timestamp::now().plus_seconds(timeout)),
+            asked_by: ask.who.clone(),
+            idempotency: ask.key.clone().map(|key| (key, ask.digest())),
+            node: self.0.node.clone(),
+        };
+        let call = tx.insert_call(&new).await.map_err(|error| match error {
+            StoreError::Exists if ask.key.is_some() => RecordError::KeyTaken,
+            error => error.into(),
+        })?;
+        let details = json!({
+            "toolId": call.tool_id, "chatId": call.chat_id, "argsSha256": call.args_sha256,
+            "generation": call.generation, "status": call.status,
+        });
+        tx.audit(&ask.who, "tool_call.asked", &id.to_string(), &details).await?;
+        tx.commit().await?;
+        debug_assert_eq!(asks_somebody, call.status == CallStatus::Pending);
+        Ok(call)
+    }
+}
+
+/// The message that a call belongs to.
+async fn message(tx: &mut WriteTx, ask: &Ask, id: ToolCallId) -> Result<MessageId, RecordError> {
+    let no_chat = || ApiError::not_found("chat", &ask.chat.to_string());
+    if let Some(message) = ask.message {
+        tx.chat(ask.chat).await?.ok_or_else(no_chat)?;
+        if !tx.has_message(ask.chat, message).await? {
+            return Err(ApiError::invalid("messageId", "is not a message of this chat").into());
+        }
+        if !tx.is_on_active_line(ask.chat, message).await? {
+            let text = "the message is on another branch than the one that the chat stands at, which has another \
+                        workspace; go there first (active-leaf)";
+            return Err(ApiError::new(Code::Conflict, text).into());
+        }
+        return Ok(message);
+    }
+    let block = json!([{ "type": "tool_call", "toolCallId": id, "toolId": ask.tool }]);
+    let content = Content::try_from(block).expect("a block with a type is content");
+    let new = NewMessage { parent: Parent::ActiveLeaf, role: Role::Tool, content };
+    match tx.add_message(ask.chat, &new).await {
+        Ok(message) => Ok(message.id),
+        Err(AddMessageError::NoChat | AddMessageError::NoParent) => Err(no_chat().into()),
+        Err(AddMessageError::Store(error)) => Err(error.into()),
+    }
+}
+
+/// A call that was recorded.
+struct Recorded {
+    call: ToolCall,
+    /// What makes it run; none if it waits for a yes.
+    running: Option<super::run::Place>,
+}
+
+enum RecordError {
+    /// Somebody else was quicker with the same key.
+    KeyTaken,
+    Refused(ApiError),
+}
+
+impl From<ApiError> for RecordError {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<StoreError> for RecordError {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error.into())
+    }
+}

@@ -1,0 +1,125 @@
+//! Calls that are ended before their time: by a person, with their chat or toolset, or with the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kitbag_model::{CallError, CallErrorCode, CallStatus, ChatId, OrgId, ToolCall, ToolCallId};
+use serde_json::json;
+
+use super::Calls;
+use super::live::Live;
+use crate::api::error::{ApiError, Code};
+
+/// So long a call may take to be over after it was asked to end. A worker kills what does not go by itself long before.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Calls {
+    /// Takes a call back, whether it waits or runs. One that is over stays what it is.
+    pub(crate) async fn cancel(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+        who: &str,
+    ) -> Result<ToolCall, ApiError> {
+        let not_found = || ApiError::not_found("tool call", &id.to_string());
+        let call = self.find(org, chat, id).await?.ok_or_else(not_found)?;
+        let why = CallError::new(CallErrorCode::Cancelled, "somebody cancelled this call");
+        match call.status {
+            CallStatus::Pending => {
+                let mut tx = self.0.store.write(org).await?;
+                let ended = tx.end_call(chat, id, CallStatus::Pending, &why).await?;
+                if let Some(ended) = ended {
+                    tx.audit(who, "tool_call.cancelled", &id.to_string(), &json!({ "chatId": chat })).await?;
+                    tx.commit().await?;
+                    self.tell(org, &ended);
+                    return Ok(ended);
+                }
+                drop(tx);
+                // It was decided just now.
+                Box::pin(self.cancel(org, chat, id, who)).await
+            }
+            CallStatus::Running => match self.0.lives.find(org, chat, id) {
+                Some(live) => {
+                    live.end(why);
+                    let mut tx = self.0.store.write(org).await?;
+                    tx.audit(who, "tool_call.cancelled", &id.to_string(), &json!({ "chatId": chat })).await?;
+                    tx.commit().await?;
+                    self.wait(org, call).await
+                }
+                // It may be over since we looked.
+                None => match self.again(org, call).await? {
+                    call if call.status == CallStatus::Running => {
+                        Err(ApiError::new(Code::Conflict, "the call runs on another server; cancel it there"))
+                    }
+                    call => Ok(call),
+                },
+            },
+            CallStatus::Success | CallStatus::Error => Ok(call),
+        }
+    }
+
+    /// Ends the calls of a toolset that was changed or removed, and its workers.
+    pub(crate) async fn end_toolset(&self, org: &OrgId, toolset: &str, what: &str) {
+        let why = CallError::new(CallErrorCode::Interrupted, format!("the toolset {toolset} was {what} while it ran"));
+        let lives = self.0.lives.all(|live| live.key.0 == *org && live.toolset == toolset);
+        lives.iter().for_each(|live| live.end(why.clone()));
+        self.0.workers.end_toolset(org, toolset).await;
+        all_over(&lives).await;
+    }
+
+    /// Ends everything of a chat that is about to go.
+    pub(crate) async fn end_chat(&self, org: &OrgId, chat: ChatId) {
+        let why = CallError::new(CallErrorCode::Cancelled, "the chat was deleted");
+        let lives = self.0.lives.all(|live| live.key.0 == *org && live.key.1 == chat);
+        lives.iter().for_each(|live| live.end(why.clone()));
+        all_over(&lives).await;
+        self.0.workers.end_chat(org, chat).await;
+    }
+
+    /// From now on no call begins.
+    pub(crate) fn close(&self) {
+        self.0.lives.close();
+    }
+
+    /// Waits until no call runs any more.
+    pub(crate) async fn idle(&self) {
+        for live in self.0.lives.all(|_| true) {
+            live.over().await;
+        }
+    }
+
+    /// Ends all calls and all workers, because the server does.
+    pub(crate) async fn shut_down(&self) {
+        self.interrupt().await;
+        self.0.workers.shut_down().await;
+    }
+
+    /// Ends all calls, because the server ends.
+    pub(crate) async fn interrupt(&self) {
+        self.close();
+        let why = CallError::new(CallErrorCode::Interrupted, "the server stopped while it ran");
+        let lives = self.0.lives.all(|_| true);
+        lives.iter().for_each(|live| live.end(why.clone()));
+        all_over(&lives).await;
+    }
+
+    /// Tells whoever listens what still runs of a chat's calls.
+    pub(crate) async fn tell_processes(&self, org: &OrgId, chat: ChatId) {
+        let processes = self.0.workers.processes(org, chat).await;
+        let shown: Vec<_> = processes.into_iter().map(crate::api::processes::ProcessView::from).collect();
+        let data = json!({ "chatId": chat, "processes": shown });
+        self.0.events.publish(org, Some(chat), "process", data);
+    }
+}
+
+async fn all_over(lives: &[Arc<Live>]) {
+    let over = async {
+        for live in lives {
+            live.over().await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, over).await.is_err() {
+        tracing::error!("some calls do not end");
+    }
+}

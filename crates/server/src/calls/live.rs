@@ -1,0 +1,112 @@
+//! The calls that run here, or wait here for their turn.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kitbag_model::{CallError, ChatId, OrgId, ToolCallId};
+use kitbag_python::Stop;
+use tokio::sync::watch;
+
+type Key = (OrgId, ChatId, ToolCallId);
+
+/// A call that is not over.
+pub(super) struct Live {
+    pub(super) key: Key,
+    /// The toolset whose tool it is.
+    pub(super) toolset: String,
+    stop: watch::Sender<bool>,
+    over: watch::Sender<bool>,
+    /// Why it is to end before its time. The first reason counts.
+    why: Mutex<Option<CallError>>,
+}
+
+impl Live {
+    /// Asks it to end, and says why.
+    pub(super) fn end(&self, why: CallError) {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.stop.send_replace(true);
+    }
+
+    /// Why it is to end before its time.
+    pub(super) fn why(&self) -> Option<CallError> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a worker listens to.
+    pub(super) fn stop(&self) -> Stop {
+        self.stop.subscribe()
+    }
+
+    /// Waits until it is to end before its time.
+    pub(super) async fn stopped(&self) {
+        let _ = self.stop().wait_for(|stop| *stop).await;
+    }
+
+    /// Waits until it is over and recorded.
+    pub(super) async fn over(&self) {
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+}
+
+/// Why a call is not taken.
+pub(super) enum NotTaken {
+    /// The server stops.
+    Closed,
+    /// It is there already.
+    There,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Lives {
+    known: Mutex<HashMap<Key, Arc<Live>>>,
+    /// Whether no more are taken.
+    closed: Mutex<bool>,
+}
+
+impl Lives {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Live>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call that is about to be recorded as running.
+    pub(super) fn add(&self, org: &OrgId, chat: ChatId, id: ToolCallId, toolset: &str) -> Result<Arc<Live>, NotTaken> {
+        let live = Arc::new(Live {
+            key: (org.clone(), chat, id),
+            toolset: toolset.to_owned(),
+            stop: watch::channel(false).0,
+            over: watch::channel(false).0,
+            why: Mutex::default(),
+        });
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *closed {
+            return Err(NotTaken::Closed);
+        }
+        // Two may say yes to one call at the same moment; the second must not take the first one's place.
+        match self.known().entry(live.key.clone()) {
+            Entry::Occupied(_) => Err(NotTaken::There),
+            Entry::Vacant(place) => Ok(Arc::clone(place.insert(live))),
+        }
+    }
+
+    /// It is over, or was never begun.
+    pub(super) fn remove(&self, live: &Live) {
+        self.known().remove(&live.key);
+        live.over.send_replace(true);
+    }
+
+    pub(super) fn find(&self, org: &OrgId, chat: ChatId, id: ToolCallId) -> Option<Arc<Live>> {
+        self.known().get(&(org.clone(), chat, id)).cloned()
+    }
+
+    /// Those that fit.
+    pub(super) fn all(&self, fits: impl Fn(&Live) -> bool) -> Vec<Arc<Live>> {
+        self.known().values().filter(|live| fits(live)).cloned().collect()
+    }
+
+    /// From now on no more are taken.
+    pub(super) fn close(&self) {
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+}

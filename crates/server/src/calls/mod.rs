@@ -1,0 +1,155 @@
+//! Tool calls: who may make one now, whose turn it is, who decides, and how one ends.
+//!
+//! A call is recorded before it runs and again when it is over; in between no transaction is open. It goes on when whoever asked
+//! goes away. What runs here is known in memory; what another server on the same database runs is left alone.
+
+mod ask;
+mod decide;
+mod end;
+mod hear;
+mod live;
+mod node;
+mod plan;
+mod queue;
+mod run;
+mod start;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kitbag_model::{ChatId, OrgId, ToolCall, ToolCallId};
+use kitbag_python::Workers;
+use kitbag_runner::Schemas;
+use kitbag_store::Store;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::api::calls::ToolCallView;
+use crate::api::error::ApiError;
+use crate::app::Settings;
+use crate::events::Events;
+use crate::toolsets::Toolsets;
+use crate::workspaces::Workspaces;
+
+pub(crate) use ask::Ask;
+pub(crate) use decide::Verdict;
+use live::Lives;
+use queue::Queue;
+
+/// So many calls run at the same time; others wait for a place.
+const AT_ONCE: usize = 64;
+
+/// How calls are made.
+#[derive(Clone, Debug)]
+pub struct CallSettings {
+    /// How long a tool may take.
+    pub tool_timeout: Duration,
+    /// How long somebody may take to say yes or no.
+    pub confirmation_timeout: Duration,
+    /// The most bytes that a result has in a call's record; of a larger one there is a summary.
+    pub max_result_bytes: usize,
+    /// The most bytes of memory for one process of a call.
+    pub tool_memory_bytes: u64,
+    /// Whether a call is refused when a layer of the sandbox cannot be had.
+    pub require_sandbox: bool,
+    /// The most processes of one chat that outlive their calls.
+    pub max_processes: usize,
+    /// The most calls of one chat that run or wait for their turn, and as many that wait for a yes.
+    pub max_queue_per_chat: usize,
+    /// The most calls of all chats that run or wait for their turn.
+    pub max_queue: usize,
+}
+
+impl CallSettings {
+    /// How workers are set up for these.
+    pub fn workers(&self, data: PathBuf) -> kitbag_python::Settings {
+        kitbag_python::Settings {
+            data,
+            // This very program, whatever has become of its file meanwhile.
+            keeper: vec!["/proc/self/exe".into(), "guard-keeper".into()],
+            require_sandbox: self.require_sandbox,
+            memory: self.tool_memory_bytes,
+            most_result_bytes: MOST_RESULT_BYTES,
+            most_left_running: self.max_processes,
+            idle: IDLE,
+        }
+    }
+}
+
+/// A result that is larger is an error of the tool.
+const MOST_RESULT_BYTES: u64 = 16 << 20;
+
+/// A toolset's worker that nobody uses ends after this long.
+const IDLE: Duration = Duration::from_secs(600);
+
+/// All calls of a server. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Calls(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    workspaces: Workspaces,
+    toolsets: Toolsets,
+    workers: Workers,
+    events: Events,
+    settings: CallSettings,
+    schemas: Schemas,
+    /// What this server is called in the records of calls.
+    node: String,
+    lives: Lives,
+    queue: Queue,
+    places: Arc<Semaphore>,
+}
+
+impl Calls {
+    pub(crate) fn new(
+        settings: &Settings,
+        store: &Store,
+        workspaces: &Workspaces,
+        toolsets: &Toolsets,
+        workers: &Workers,
+        events: &Events,
+    ) -> Self {
+        let node = node::name(&settings.data);
+        let settings = settings.calls.clone();
+        Self(Arc::new(Inner {
+            store: store.clone(),
+            workspaces: workspaces.clone(),
+            toolsets: toolsets.clone(),
+            workers: workers.clone(),
+            events: events.clone(),
+            schemas: Schemas::default(),
+            node,
+            lives: Lives::default(),
+            queue: Queue::new(settings.max_queue_per_chat, settings.max_queue),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+            settings,
+        }))
+    }
+
+    /// A call as it is now.
+    pub(crate) async fn find(&self, org: &OrgId, chat: ChatId, id: ToolCallId) -> Result<Option<ToolCall>, ApiError> {
+        Ok(self.0.store.read(org).await?.tool_call(chat, id).await?)
+    }
+
+    /// Waits until a call is over, if it runs here. The call as it is then.
+    pub(crate) async fn wait(&self, org: &OrgId, call: ToolCall) -> Result<ToolCall, ApiError> {
+        let Some(live) = self.0.lives.find(org, call.chat_id, call.id) else { return self.again(org, call).await };
+        live.over().await;
+        self.again(org, call).await
+    }
+
+    async fn again(&self, org: &OrgId, call: ToolCall) -> Result<ToolCall, ApiError> {
+        let found = self.find(org, call.chat_id, call.id).await?;
+        found.ok_or_else(|| ApiError::not_found("tool call", &call.id.to_string()))
+    }
+
+    /// Tells whoever listens how a call is now.
+    fn tell(&self, org: &OrgId, call: &ToolCall) {
+        if self.0.events.has_listeners() {
+            let data = serde_json::to_value(ToolCallView::short(call.clone())).unwrap_or(Value::Null);
+            self.0.events.publish(org, Some(call.chat_id), "tool_call", data);
+        }
+    }
+}

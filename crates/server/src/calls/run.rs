@@ -1,0 +1,222 @@
+//! A call that runs: it waits for its turn, has the workspace, and what came of it is recorded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kitbag_model::{CallError, CallErrorCode, CallOutcome, CallStatus, ChatId, Manifest, OrgId, ToolCall, ToolCallId};
+use kitbag_python::Job;
+use kitbag_runner::Ran;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tracing::Instrument;
+
+use super::live::{Live, NotTaken};
+use super::queue::Ticket;
+use super::{Calls, hear};
+use crate::api::error::{ApiError, Code};
+use crate::toolsets::Callable;
+use crate::workspaces::{Lease, WorkspaceError};
+
+/// So often the end of a call is tried to be recorded, a second apart: the database may be away for a moment.
+const TRIES: u32 = 10;
+
+/// A call's place among those that run or wait.
+pub(super) struct Place {
+    live: Arc<Live>,
+    ticket: Ticket,
+}
+
+impl Calls {
+    /// Takes a place for a call that is about to be recorded as running.
+    pub(super) fn take_place(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+        toolset: &str,
+    ) -> Result<Place, ApiError> {
+        let ticket = self.0.queue.enter(org, chat)?;
+        let live = self.0.lives.add(org, chat, id, toolset).map_err(|reason| match reason {
+            NotTaken::Closed => ApiError::new(Code::Unavailable, "the server is stopping; try again"),
+            NotTaken::There => ApiError::new(Code::Conflict, "somebody else decides about this call just now"),
+        })?;
+        Ok(Place { live, ticket })
+    }
+
+    /// It was not recorded.
+    pub(super) fn give_back(&self, place: Place) {
+        self.0.lives.remove(&place.live);
+    }
+
+    /// Lets a call run that is recorded as running. It goes on whoever waits for it.
+    pub(super) fn start(&self, place: Place, call: ToolCall, callable: Callable) {
+        let calls = self.clone();
+        let Place { live, ticket } = place;
+        let span = tracing::info_span!("call", id = %call.id, tool = %call.tool_id);
+        let work = async move {
+            let (org, chat, id) = live.key.clone();
+            let running = {
+                let (calls, live) = (calls.clone(), Arc::clone(&live));
+                tokio::spawn(async move { calls.run(&live, call, callable).await }.in_current_span())
+            };
+            let done = running.await.unwrap_or_else(|error| Err(RunError::Defect(error.to_string())));
+            if let Err(error) = done {
+                calls.record_failure(&org, chat, id, &error).await;
+            }
+            drop(ticket);
+            calls.0.lives.remove(&live);
+        };
+        tokio::spawn(work.instrument(span));
+    }
+
+    async fn run(&self, live: &Live, call: ToolCall, callable: Callable) -> Result<(), RunError> {
+        let (org, chat, id) = &live.key;
+        let lease = tokio::select! {
+            biased;
+            () = live.stopped() => None,
+            lease = self.turn(org, *chat) => Some(lease),
+        };
+        let Some((lease, _place)) = lease else {
+            let why = live.why().unwrap_or_else(|| CallError::new(CallErrorCode::Cancelled, "it was stopped"));
+            return self.end_unrun(org, *chat, *id, &why).await;
+        };
+        let holding = lease.hold_for(*id);
+        if !self.0.store.read(org).await?.is_on_active_line(*chat, call.message_id).await? {
+            let why = "the chat went to another branch, with another workspace, before it was this call's turn";
+            return self.end_unrun(org, *chat, *id, &CallError::new(CallErrorCode::Interrupted, why)).await;
+        }
+        let pre = lease.current().await?;
+        let ran = self.work(live, &lease, &call, &callable).await?;
+        let left_running = ran.left_running;
+        let outcome = self.outcome(org, &lease, &call, &callable, ran).await?;
+        let call = self.record_end(&lease, *id, pre.as_ref(), outcome).await?;
+        drop(holding);
+        drop(lease);
+        let error = call.outcome.error.as_ref();
+        tracing::info!(status = %call.status, code = error.map(|error| error.code.as_str()), "a call is over");
+        metrics::counter!("kitbag_tool_calls_total", "status" => call.status.as_str()).increment(1);
+        self.tell(org, &call);
+        if left_running {
+            self.tell_processes(org, *chat).await;
+        }
+        Ok(())
+    }
+
+    /// Waits for the workspace, and then for a place among those that run.
+    async fn turn(&self, org: &OrgId, chat: ChatId) -> (Lease, Option<tokio::sync::OwnedSemaphorePermit>) {
+        let lease = self.0.workspaces.lease(org, chat).await;
+        let place = Arc::clone(&self.0.places).acquire_owned().await.ok();
+        (lease, place)
+    }
+
+    async fn work(&self, live: &Live, lease: &Lease, call: &ToolCall, callable: &Callable) -> Result<Ran, RunError> {
+        let (org, chat, id) = &live.key;
+        let job = Job {
+            org: org.clone(),
+            chat: *chat,
+            call: id.to_string(),
+            entrypoint: callable.entrypoint.clone(),
+            args: call.args.clone(),
+            workspace: lease.folder().await?,
+            deadline: self.0.settings.tool_timeout,
+        };
+        let (sender, heard) = mpsc::unbounded_channel();
+        tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), heard));
+        let mut ran = kitbag_runner::run(&self.0.workers, &callable.program, job, sender, live.stop()).await;
+        if let (Err(error), Some(why)) = (&mut ran.result, live.why())
+            && matches!(error.code, CallErrorCode::Cancelled | CallErrorCode::Interrupted)
+        {
+            *error = why;
+        }
+        Ok(ran)
+    }
+
+    /// What is kept of what came back.
+    async fn outcome(
+        &self,
+        org: &OrgId,
+        lease: &Lease,
+        call: &ToolCall,
+        callable: &Callable,
+        ran: Ran,
+    ) -> Result<CallOutcome, RunError> {
+        let mut outcome = CallOutcome {
+            logs: ran.logs,
+            logs_cut: ran.logs_cut,
+            sandbox: Some(ran.sandbox),
+            ..CallOutcome::default()
+        };
+        match ran.result {
+            Err(error) => outcome.error = Some(error),
+            Ok(result) => {
+                self.plan(org, lease, call, callable, &result, &mut outcome).await?;
+                self.keep_result(lease, result, &mut outcome).await?;
+            }
+        }
+        Ok(outcome)
+    }
+
+    async fn keep_result(&self, lease: &Lease, result: Value, outcome: &mut CallOutcome) -> Result<(), RunError> {
+        let kept = kitbag_runner::keep(result, self.0.settings.max_result_bytes);
+        if let Some((hash, bytes)) = kept.blob {
+            lease.put_blob(hash, bytes).await?;
+            outcome.result_sha256 = Some(hash);
+        }
+        outcome.result = Some(kept.value);
+        Ok(())
+    }
+
+    /// Records the end of a call with the state it left, however often that must be tried.
+    async fn record_end(
+        &self,
+        lease: &Lease,
+        id: ToolCallId,
+        pre: Option<&Manifest>,
+        outcome: CallOutcome,
+    ) -> Result<ToolCall, RunError> {
+        for _ in 1..TRIES {
+            match lease.finish_call(id, pre, outcome.clone()).await {
+                Err(WorkspaceError::Store(error)) => {
+                    tracing::warn!(%error, "the end of a call could not be recorded; trying again");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                done => return Ok(done?),
+            }
+        }
+        Ok(lease.finish_call(id, pre, outcome).await?)
+    }
+
+    /// It ended before it ran.
+    async fn end_unrun(&self, org: &OrgId, chat: ChatId, id: ToolCallId, why: &CallError) -> Result<(), RunError> {
+        let mut tx = self.0.store.write(org).await?;
+        let ended = tx.end_call(chat, id, CallStatus::Running, why).await?;
+        tx.commit().await?;
+        ended.iter().for_each(|call| self.tell(org, call));
+        Ok(())
+    }
+
+    /// Something around the tool failed: the folder, the database, or this program.
+    async fn record_failure(&self, org: &OrgId, chat: ChatId, id: ToolCallId, error: &RunError) {
+        tracing::error!(%error, call = %id, "a call failed outside its tool");
+        let why =
+            CallError::new(CallErrorCode::Internal, "something went wrong around the tool; the log has the cause");
+        for _ in 0..TRIES {
+            match self.end_unrun(org, chat, id, &why).await {
+                Ok(()) => return,
+                Err(error) => tracing::warn!(%error, call = %id, "the end of a call could not be recorded"),
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// Why a call failed outside its tool.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunError {
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Store(#[from] kitbag_store::StoreError),
+    #[error("{0}")]
+    Defect(String),
+}

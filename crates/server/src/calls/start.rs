@@ -1,0 +1,55 @@
+//! What happens to calls by the clock: those that a crash cut off end at the next start, those that nobody decides about end in
+//! time.
+
+use std::time::Duration;
+
+use kitbag_model::{CallError, CallErrorCode, OrgId, Timestamp};
+use kitbag_store::StoreError;
+
+use super::Calls;
+
+impl Calls {
+    /// Ends the calls that this server ran when it was cut off, and looks after those that wait for a yes. Only for whoever has
+    /// the data folder alone.
+    pub(crate) async fn take_up(&self) -> Result<(), StoreError> {
+        let why = CallError::new(CallErrorCode::Interrupted, "the server ended while it ran");
+        for org in self.0.store.system().await?.organization_ids().await? {
+            let mut tx = self.0.store.write(&org).await?;
+            let cut_off = tx.interrupt_calls(&self.0.node, &why).await?;
+            tx.commit().await?;
+            if !cut_off.is_empty() {
+                tracing::warn!(%org, calls = cut_off.len(), "calls were cut off when the server ended");
+            }
+            self.expire(&org).await?;
+            let ends = self.0.store.read(&org).await?.pending_ends().await?;
+            ends.into_iter().for_each(|end| self.expire_later(&org, Some(end)));
+        }
+        Ok(())
+    }
+
+    /// Ends the calls of an organisation that nobody decided about in time.
+    pub(super) async fn expire(&self, org: &OrgId) -> Result<(), StoreError> {
+        let why = CallError::new(CallErrorCode::Denied, "nobody answered in time whether this call may be made");
+        let mut tx = self.0.store.write(org).await?;
+        let expired = tx.expire_calls(Timestamp::now(), &why).await?;
+        tx.commit().await?;
+        expired.iter().for_each(|call| self.tell(org, call));
+        Ok(())
+    }
+
+    /// Does so when a call's time is up.
+    pub(super) fn expire_later(&self, org: &OrgId, end: Option<Timestamp>) {
+        let Some(end) = end else { return };
+        let left = end.as_datetime() - Timestamp::now().as_datetime();
+        // Times have milliseconds: a little later it is over for sure.
+        let left = Duration::try_from(left).unwrap_or_default() + Duration::from_millis(5);
+        let (calls, org) = (self.clone(), org.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(left).await;
+            while let Err(error) = calls.expire(&org).await {
+                tracing::warn!(%error, "calls that nobody decided about could not be ended; trying again");
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            }
+        });
+    }
+}

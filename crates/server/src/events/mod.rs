@@ -1,0 +1,94 @@
+//! What happens, told to whoever listens just now. Nothing is kept: who was not there asks the API.
+//!
+//! The bus holds a bounded number of events. A listener that is too slow misses some, is told so, and never slows anybody down.
+
+use std::sync::Arc;
+
+use kitbag_model::{ChatId, OrgId};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::{self, Receiver, Sender};
+use tokio::sync::watch;
+
+/// So many events wait for the slowest listener.
+const WAITING: usize = 1024;
+
+/// So many paths are named; of more only the number is told.
+const MOST_PATHS: usize = 500;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) org: OrgId,
+    /// The chat it happened in; none if it concerns all of them.
+    pub(crate) chat: Option<ChatId>,
+    pub(crate) name: &'static str,
+    pub(crate) data: Value,
+}
+
+/// The bus. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Events {
+    sender: Sender<Arc<Event>>,
+    over: Arc<watch::Sender<bool>>,
+}
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self { sender: broadcast::channel(WAITING).0, over: Arc::new(watch::channel(false).0) }
+    }
+
+    /// Whether anybody listens: what nobody hears need not be put together.
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
+    pub(crate) fn listen(&self) -> Receiver<Arc<Event>> {
+        self.sender.subscribe()
+    }
+
+    /// Becomes true when there will be no more.
+    pub(crate) fn over(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
+    }
+
+    /// Lets all listeners go.
+    pub(crate) fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    pub(crate) fn publish(&self, org: &OrgId, chat: Option<ChatId>, name: &'static str, data: Value) {
+        // It fails if nobody listens, which is fine.
+        let _ = self.sender.send(Arc::new(Event { org: org.clone(), chat, name, data }));
+    }
+
+    /// Tools came, went or are other than before.
+    pub(crate) fn tools_changed(&self, org: &OrgId, toolset: &str, reason: &str) {
+        self.publish(org, None, "tools_changed", json!({ "toolsetId": toolset, "reason": reason }));
+    }
+
+    /// The files of a workspace are others than before.
+    pub(crate) fn workspace_changed(&self, org: &OrgId, chat: ChatId, change: &WorkspaceChange) {
+        let capped = |paths: &[String]| paths.iter().take(MOST_PATHS).cloned().collect::<Vec<_>>();
+        let data = json!({
+            "chatId": chat.to_string(),
+            "manifestId": change.manifest,
+            "changedPaths": capped(&change.changed),
+            "deletedPaths": capped(&change.deleted),
+            "changedCount": change.changed.len(),
+            "deletedCount": change.deleted.len(),
+            "source": change.source,
+            "sourceRef": change.source_ref,
+        });
+        self.publish(org, Some(chat), "workspace_changed", data);
+    }
+}
+
+/// What changed in a workspace.
+pub(crate) struct WorkspaceChange {
+    /// The state from now on; none if it is empty and has none.
+    pub(crate) manifest: Option<String>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) deleted: Vec<String>,
+    pub(crate) source: String,
+    pub(crate) source_ref: Option<String>,
+}

@@ -1,0 +1,10 @@
+//! Tool calls, what is known of tools' code, and who did what.
+
+mod audit;
+mod descriptions;
+mod end;
+mod read;
+mod write;
+
+pub use descriptions::KeptDescription;
+pub use write::FinishError;
