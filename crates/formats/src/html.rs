@@ -14,11 +14,8 @@ pub const MOST_PAGE_BYTES: usize = 16 * 1024 * 1024;
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum HtmlError {
     /// More bytes than are taken.
-    #[error("the page has {length} bytes, and at most {MOST_PAGE_BYTES} are shown")]
-    TooLarge {
-        /// How many it has.
-        length: usize,
-    },
+    #[error("the page has more than {MOST_PAGE_BYTES} bytes")]
+    TooLarge,
     /// UTF-16.
     #[error("the page is UTF-16; save it as UTF-8")]
     Utf16,
@@ -33,7 +30,7 @@ pub enum HtmlError {
 /// The page with the data in it.
 pub fn with_data(page: &[u8], data: &Value) -> Result<String, HtmlError> {
     if page.len() > MOST_PAGE_BYTES {
-        return Err(HtmlError::TooLarge { length: page.len() });
+        return Err(HtmlError::TooLarge);
     }
     if page.starts_with(&[0xFE, 0xFF]) || page.starts_with(&[0xFF, 0xFE]) {
         return Err(HtmlError::Utf16);
@@ -182,7 +179,7 @@ mod tests {
             (utf16, HtmlError::Utf16),
             (vec![0xFE, 0xFF, 0, b'<'], HtmlError::Utf16),
             (b"<p>\xE4</p>".to_vec(), HtmlError::NotUtf8 { at: 3 }),
-            (vec![b' '; MOST_PAGE_BYTES + 1], HtmlError::TooLarge { length: MOST_PAGE_BYTES + 1 }),
+            (vec![b' '; MOST_PAGE_BYTES + 1], HtmlError::TooLarge),
         ] {
             assert_eq!(with_data(&page, &json!(null)), Err(error));
         }

@@ -12,6 +12,7 @@ use kitbag_store::Store;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::access::origin::HostRule;
+use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
@@ -23,6 +24,10 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Names, beside the loopback ones, under which browsers and clients may reach it.
     pub allowed_hosts: Vec<String>,
+    /// The domain whose names untrusted pages are served under, beside those below `localhost`.
+    pub stage_domain: Option<StageDomain>,
+    /// Other origins that a frame may show.
+    pub frame_allow: Vec<FrameOrigin>,
     /// Whether everybody who reaches it is the embedded user.
     pub no_auth: bool,
     /// The most bytes that a request's body may have.
@@ -50,6 +55,7 @@ struct Inner {
     workspaces: Workspaces,
     toolsets: Toolsets,
     inbox: Inbox,
+    stage: Stage,
     metrics: Option<PrometheusHandle>,
     draining: AtomicBool,
 }
@@ -57,10 +63,21 @@ struct Inner {
 impl App {
     /// A server on `store`. Without `metrics` it answers everything but `/metrics`.
     pub fn new(store: Store, settings: Settings, metrics: Option<PrometheusHandle>) -> Self {
+        Self::with_connector(store, settings, metrics, Connector::to_nothing())
+    }
+
+    /// The same, with a way to the ports that processes of chats listen on.
+    pub fn with_connector(
+        store: Store,
+        settings: Settings,
+        metrics: Option<PrometheusHandle>,
+        connector: Connector,
+    ) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let workspaces = Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits);
         let toolsets = Toolsets::new(settings.data.clone(), store.clone());
         let inbox = Inbox::new(&settings.data);
+        let stage = Stage::new(&settings, workspaces.clone(), connector);
         Self(Arc::new(Inner {
             store,
             settings,
@@ -68,6 +85,7 @@ impl App {
             workspaces,
             toolsets,
             inbox,
+            stage,
             metrics,
             draining: AtomicBool::new(false),
         }))
@@ -81,6 +99,11 @@ impl App {
     /// How it is set up.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// Where untrusted pages are shown.
+    pub fn stage(&self) -> &Stage {
+        &self.0.stage
     }
 
     pub(crate) fn workspaces(&self) -> &Workspaces {
