@@ -13,6 +13,7 @@ const PAGE: &str = "<!doctype html><html lang=de><head><script>show(window.__TOO
 async fn only_its_own_name_shows_a_page() {
     let theatre = Theatre::open(|settings| {
         settings.stage_domain = Some("http://*.stage.example:1".parse().expect("a domain"));
+        settings.allowed_hosts.extend(["api.stage.example".to_owned(), "api.localhost".to_owned()]);
     })
     .await;
     let host = theatre.show(theatre.chat, &plan("html", json!({"content": PAGE, "data": "the data"})));
@@ -63,7 +64,15 @@ async fn only_its_own_name_shows_a_page() {
         assert_eq!(answer.status, 403, "{host}: {answer:?}");
     }
     // The API's names show the API, whatever else the request says.
-    for host in ["127.0.0.1", "localhost:1", "[::1]:1", "kitbag.example", "KITBAG.example:2"] {
+    for host in [
+        "127.0.0.1",
+        "localhost:1",
+        "[::1]:1",
+        "kitbag.example",
+        "KITBAG.example:2",
+        "api.stage.example",
+        "api.localhost",
+    ] {
         let answer = theatre.get(host, "/healthz").await;
         assert_eq!((answer.status, answer.header("content-type")), (200, vec!["application/json"]), "{host}");
         let root = theatre.get(host, &format!("/?host={label}.localhost")).await;
