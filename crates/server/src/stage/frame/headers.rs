@@ -80,6 +80,10 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|names| names.split(',').filter_map(|name| name.trim().parse().ok()))
         .collect();
+    // A message that says its length in two ways is read by the other one; it must not be passed on with both.
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
     for name in named.into_iter().chain(HOP_BY_HOP) {
         headers.remove(name);
     }
@@ -165,6 +169,7 @@ mod tests {
             ("keep-alive", "5"),
             ("te", "trailers"),
             ("transfer-encoding", "chunked"),
+            ("content-length", "5"),
             ("x-forwarded-for", "1.2.3.4"),
             ("expect", "100-continue"),
             ("cookie", "a=b"),

@@ -22,6 +22,9 @@ use tokio::time::timeout;
 use super::Stage;
 use super::grants::Grant;
 
+/// So many connections go through one frame at a time: it must leave room for the others.
+const MOST_OF_ONE: usize = 64;
+
 /// How long a port may take to answer a knock.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -35,7 +38,9 @@ pub(super) async fn answer(stage: &Stage, grant: &Arc<Grant>, port: u16, request
     if matches!(*request.method(), Method::CONNECT | Method::TRACE) {
         return stage.plain(StatusCode::METHOD_NOT_ALLOWED, "This method is not passed on.");
     }
-    let Some(permit) = stage.place_for_a_frame() else {
+    // Each of its connections holds the grant; so do the list of grants, and we.
+    let own = Arc::strong_count(grant).saturating_sub(2);
+    let Some(permit) = stage.place_for_a_frame().filter(|_| own < MOST_OF_ONE) else {
         return stage.plain(StatusCode::SERVICE_UNAVAILABLE, "Too many frames are busy. Try again.");
     };
     let hold: Hold = Arc::new((permit, Arc::clone(grant)));
@@ -61,8 +66,9 @@ pub(super) async fn answer(stage: &Stage, grant: &Arc<Grant>, port: u16, request
     };
     match timeout(HEAD_TIMEOUT, pass_on(stream, port, request, &hold)).await {
         Ok(Ok(mut response)) => {
-            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-                headers::of_answer(response.headers_mut(), port, stage.ancestors());
+            headers::of_answer(response.headers_mut(), port, stage.ancestors());
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                speak_websocket(response.headers_mut());
             }
             response
         }
@@ -104,7 +110,7 @@ async fn pass_on(stream: TcpStream, port: u16, mut request: Request, hold: &Hold
     parts.extensions.clear();
     headers::of_request(&mut parts.headers, port);
     if upgrade.is_some() {
-        ask_for_websocket(&mut parts.headers);
+        speak_websocket(&mut parts.headers);
     }
     let mut response = sender.send_request(Request::from_parts(parts, body)).await?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -113,7 +119,6 @@ async fn pass_on(stream: TcpStream, port: u16, mut request: Request, hold: &Hold
     let Some(down) = upgrade else { return Err(PassError::Switched) };
     let up = hyper::upgrade::on(&mut response);
     tokio::spawn(join(down, up, Arc::clone(hold)));
-    ask_for_websocket(response.headers_mut());
     Ok(response.map(|_| Body::empty()))
 }
 
@@ -127,7 +132,7 @@ fn wanted_upgrade(request: &mut Request) -> Option<OnUpgrade> {
     (websocket && asked).then(|| hyper::upgrade::on(request))
 }
 
-fn ask_for_websocket(headers: &mut HeaderMap) {
+fn speak_websocket(headers: &mut HeaderMap) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
 }

@@ -209,6 +209,33 @@ async fn web_sockets() {
 }
 
 #[tokio::test]
+async fn one_frame_leaves_room_for_others() {
+    let (theatre, host) = frame(upstream("one").await).await;
+    let head = format!("GET /socket HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let mut streams = Vec::new();
+    for _ in 0..64 {
+        let mut stream = theatre.connect().await;
+        stream.write_all(head.as_bytes()).await.unwrap();
+        assert!(read_until(&mut stream, "\r\n\r\n").await.starts_with("HTTP/1.1 101 "));
+        streams.push(stream);
+    }
+    assert_eq!(theatre.get(&host, "/name").await.status, 503);
+    let other = ChatId::generate();
+    theatre.listen(other, 3000, upstream("two").await);
+    let other = theatre.show(other, &plan("frame", json!({"port": 3000})));
+    assert_eq!(theatre.get(&other, "/name").await.body, "two");
+    let mut last = streams.pop().expect("there are many");
+    last.shutdown().await.unwrap();
+    // When the end has come back, both sides are done; what held the place lets go right after.
+    assert_eq!(last.read(&mut [0; 1]).await.unwrap(), 0);
+    let mut status = 503;
+    while status == 503 {
+        status = theatre.get(&host, "/name").await.status;
+    }
+    assert_eq!(status, 200);
+}
+
+#[tokio::test]
 async fn servers_that_are_not_there_or_talk_nonsense() {
     let theatre = Theatre::open(|_| ()).await;
     let host = theatre.show(theatre.chat, &plan("frame", json!({"port": 3000})));
