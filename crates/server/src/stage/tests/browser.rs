@@ -70,30 +70,34 @@ fn shown_page(theatre: &Theatre, elsewhere: &str) -> String {
     format!("http://{host}/")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_page_in_a_frame() {
-    let theatre = Theatre::open(|_| ()).await;
+/// What a page around the stage heard, and what reached its server beside.
+struct Heard {
+    /// The origin and the words of what is in the frame.
+    report: Value,
+    /// The first thing that the page around it did not let it do.
+    blocked: Option<Value>,
+    hits: Vec<String>,
+}
+
+/// Opens a page with a frame of the stage in it, which has the frames of our own page, and scripts of its own. What is in the
+/// frame is told where this page is. Listens until it has said something and, if that is waited for, was stopped once.
+async fn look(theatre: &Theatre, wait_for_block: bool, stage: impl FnOnce(&str) -> String) -> Heard {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let around = format!("http://{}", listener.local_addr().expect("an address"));
-    let stage = shown_page(&theatre, &around);
+    let html = AROUND.replace("STAGE", &stage(&around));
     let index = theatre.get("127.0.0.1", "/").await;
-    // The page around it has the frames of our own page, and scripts of its own.
     let policy = index.header("content-security-policy")[0].split("; ").find(|part| part.starts_with("frame-src"));
     let policy = policy.expect("our page says what it frames").to_owned();
 
     let (send, mut reports) = mpsc::unbounded_channel();
     let hits: Arc<Mutex<Vec<String>>> = Arc::default();
     let hit = Arc::clone(&hits);
-    let html = AROUND.replace("STAGE", &stage);
     let router = Router::new()
         .route(
             "/",
             get(|| async move {
-                (
-                    [(header::CONTENT_SECURITY_POLICY, policy), (header::SET_COOKIE, "around=secret".to_owned())],
-                    Html(html),
-                )
-                    .into_response()
+                let cookie = "around=secret".to_owned();
+                ([(header::CONTENT_SECURITY_POLICY, policy), (header::SET_COOKIE, cookie)], Html(html)).into_response()
             }),
         )
         .route("/report", post(|Json(report): Json<Value>| async move { send.send(report).expect("the test listens") }))
@@ -102,15 +106,22 @@ async fn a_page_in_a_frame() {
     tokio::spawn(async move { axum::serve(listener, router).await });
 
     let _browser = Browser::start(&["--remote-debugging-port=0", &around]);
-    // What it tried, and that it was kept from going elsewhere, which may be said twice and first.
+    // That it was stopped may be said twice, and first.
     let (mut report, mut blocked) = (None, None);
-    while report.is_none() || blocked.is_none() {
+    while report.is_none() || (wait_for_block && blocked.is_none()) {
         let said = tokio::time::timeout(Duration::from_secs(60), reports.recv()).await;
         let said = said.unwrap_or_else(|_| panic!("no more is said after {report:?}, {blocked:?}"));
         let said = said.expect("the server is there");
         if said["blocked"].is_string() { blocked = Some(said) } else { report = Some(said) }
     }
-    let report = report.expect("it was waited for");
+    let hits = hits.lock().expect("no panic here").clone();
+    Heard { report: report.expect("it was waited for"), blocked, hits }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_in_a_frame() {
+    let theatre = Theatre::open(|_| ()).await;
+    let Heard { report, blocked, hits } = look(&theatre, true, |around| shown_page(&theatre, around)).await;
     assert_eq!(report["origin"], "null", "{report}");
     let tried = &report["tried"];
     for (what, came) in [
@@ -138,7 +149,45 @@ async fn a_page_in_a_frame() {
     }
     // Last it goes elsewhere by itself, with what it knows in the address. The page around it does not let it.
     assert_eq!(blocked, Some(json!({"blocked": "frame-src"})));
-    assert_eq!(*hits.lock().unwrap(), Vec::<String>::new(), "it reached something");
+    assert_eq!(hits, Vec::<String>::new(), "it reached something");
+}
+
+/// A program has an origin of its own, and uses it; the page around it and the API are as far away as for anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_in_a_frame() {
+    const PROGRAM: &str = "<!doctype html><script>(async () => {
+        const tried = {};
+        const attempt = async (name, act) => {
+            try { tried[name] = String(await act()); } catch (error) { tried[name] = error.name; }
+        };
+        await attempt('own server', async () => (await fetch('/hello')).text());
+        await attempt('storage', () => { localStorage.x = 1; return localStorage.x; });
+        await attempt('parent', () => parent.document.title);
+        await attempt('top', () => { top.location = 'about:blank'; });
+        await attempt('api', () => fetch('API/v1/orgs/local/chats', {headers: {accept: '*/*'}}));
+        await attempt('blind', async () => (await fetch('API/v1/orgs/local/chats', {
+            method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}'})).type);
+        parent.postMessage(tried, '*');
+    })()</script>";
+    let theatre = Theatre::open(|_| ()).await;
+    let api = format!("http://127.0.0.1:{}", theatre.address.port());
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    theatre.listen(theatre.chat, 3000, listener.local_addr().expect("an address"));
+    let denying = [(header::X_FRAME_OPTIONS, "DENY"), (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'")];
+    let program = PROGRAM.replace("API", &api);
+    let router = Router::new()
+        .route("/", get(|| async move { (denying, Html(program)) }))
+        .route("/hello", get(|| async { "hello" }));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+
+    let host = theatre.show(theatre.chat, &plan("frame", json!({"port": 3000})));
+    let Heard { report, .. } = look(&theatre, false, |_| format!("http://{host}/")).await;
+    let tried = json!({"own server": "hello", "storage": "1", "parent": "SecurityError", "top": "SecurityError",
+                       "api": "TypeError", "blind": "TypeError"});
+    assert_eq!(report, json!({"origin": format!("http://{host}"), "tried": tried}));
+    // What it sent without asking for the answer was refused as well, though this server asks nobody for a token.
+    let chats = theatre.get("127.0.0.1", "/v1/orgs/local/chats").await;
+    assert!(chats.status == 200 && chats.body.contains("\"items\":[]"), "{chats:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
