@@ -101,6 +101,12 @@ async fn other_names_and_other_pages_are_refused() {
             answer.expect_error(403, "FORBIDDEN");
         }
     }
+    // Names of the stage are not the API's, token or not.
+    for path in ["/", "/healthz", CHATS] {
+        let answer = Answer::of(server.request(Method::GET, path).header(header::HOST, "label.localhost")).await;
+        assert_eq!(answer.status, 404);
+        assert!(answer.body.as_str().unwrap().starts_with("There is no such page"), "{answer:?}");
+    }
     let preflight = server.anonymous(Method::OPTIONS, CHATS).header(header::ORIGIN, "http://evil.example");
     Answer::of(preflight).await.expect_error(403, "FORBIDDEN");
     Answer::of(server.request(Method::GET, CHATS).header(header::ORIGIN, &server.url)).await.expect(200);

@@ -87,6 +87,11 @@ async fn configuration_that_is_wrong() {
         &serve_fails(&program, &["--allowed-hosts", "a.example, https://b.example"]),
         &["https://b.example"],
     );
+    assert_refused(&serve_fails(&program, &["--stage-domain", "127.0.0.1"]), &["stage-domain", "*.stage.example.org"]);
+    assert_refused(
+        &serve_fails(&program, &["--frame-allow", "a.example,b.example/x"]),
+        &["frame-allow", "b.example/x"],
+    );
     let secret = "databse = \"postgres://a:s3cret@db/k\"";
     std::fs::write(database.data().join("kitbag.toml"), secret).unwrap();
     let finished = serve_fails(&program, &[]);

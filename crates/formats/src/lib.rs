@@ -6,6 +6,7 @@
 pub mod archive;
 pub mod bundle;
 mod foreign;
+pub mod html;
 pub mod import;
 pub mod manifest;
 pub mod skill;

@@ -116,6 +116,15 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_ALLOWED_HOSTS", value_name = "LIST", value_delimiter = ',')]
     pub(crate) allowed_hosts: Option<Vec<String>>,
 
+    /// A domain whose every name leads here, such as *.stage.example.org, for pages and frames of tools: browsers on other
+    /// machines need one [default: names below localhost]
+    #[arg(long, env = "KITBAG_STAGE_DOMAIN", value_name = "DOMAIN")]
+    pub(crate) stage_domain: Option<String>,
+
+    /// Origins that a tool's frame may show, beside the ports of its own chat: https://example.org, *.example.org
+    #[arg(long, env = "KITBAG_FRAME_ALLOW", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) frame_allow: Option<Vec<String>>,
+
     /// The most bytes that a request's body may have [default: 4194304]
     #[arg(long, env = "KITBAG_MAX_BODY_BYTES", value_name = "BYTES")]
     pub(crate) max_body_bytes: Option<usize>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches};
 use kitbag_guard::dial::{Allowed, EgressPolicy};
 use kitbag_model::Secret;
-use kitbag_server::{CallSettings, Settings, WorkspaceLimits};
+use kitbag_server::{CallSettings, FrameOrigin, Settings, StageDomain, WorkspaceLimits};
 use kitbag_store::Location;
 use serde::Deserialize;
 
@@ -26,6 +26,8 @@ struct File {
     database: Option<String>,
     no_auth: Option<bool>,
     allowed_hosts: Option<Vec<String>>,
+    stage_domain: Option<String>,
+    frame_allow: Option<Vec<String>>,
     max_body_bytes: Option<usize>,
     max_upload_bytes: Option<u64>,
     max_workspace_bytes: Option<u64>,
@@ -64,6 +66,8 @@ impl Config {
         let settings = Settings {
             address: parse_address(&listen)?,
             allowed_hosts: host_names(flags.allowed_hosts.or(file.allowed_hosts).unwrap_or_default())?,
+            stage_domain: stage_domain(flags.stage_domain.or(file.stage_domain))?,
+            frame_allow: frame_allow(flags.frame_allow.or(file.frame_allow).unwrap_or_default())?,
             no_auth: flags.no_auth.or(file.no_auth).unwrap_or(false),
             max_body_bytes: flags.max_body_bytes.or(file.max_body_bytes).unwrap_or(4 << 20),
             max_upload_bytes: flags.max_upload_bytes.or(file.max_upload_bytes).unwrap_or(1 << 30),
@@ -144,6 +148,16 @@ fn seconds(given: Option<u64>, default: u64) -> Duration {
 fn allowed(entries: Vec<String>) -> Result<Vec<Allowed>, Failure> {
     let entries = entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty());
     entries.map(|entry| entry.parse().map_err(|error| Failure::wrong_use(format!("egress-allow: {error}")))).collect()
+}
+
+fn stage_domain(text: Option<String>) -> Result<Option<StageDomain>, Failure> {
+    let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    text.map(|text| text.parse().map_err(|error| Failure::wrong_use(format!("stage-domain: {error}")))).transpose()
+}
+
+fn frame_allow(entries: Vec<String>) -> Result<Vec<FrameOrigin>, Failure> {
+    let entries = entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty());
+    entries.map(|entry| entry.parse().map_err(|error| Failure::wrong_use(format!("frame-allow: {error}")))).collect()
 }
 
 /// Names as they stand in a `Host` header, without scheme and port.

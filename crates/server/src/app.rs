@@ -15,6 +15,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use crate::access::origin::HostRule;
 use crate::calls::{CallSettings, Calls};
 use crate::events::Events;
+use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
@@ -26,6 +27,10 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Names, beside the loopback ones, under which browsers and clients may reach it.
     pub allowed_hosts: Vec<String>,
+    /// The domain whose names untrusted pages are served under, beside those below `localhost`.
+    pub stage_domain: Option<StageDomain>,
+    /// Other origins that a frame may show.
+    pub frame_allow: Vec<FrameOrigin>,
     /// Whether everybody who reaches it is the embedded user.
     pub no_auth: bool,
     /// The most bytes that a request's body may have.
@@ -58,6 +63,7 @@ struct Inner {
     events: Events,
     calls: Calls,
     inbox: Inbox,
+    stage: Stage,
     metrics: Option<PrometheusHandle>,
     draining: AtomicBool,
 }
@@ -65,13 +71,36 @@ struct Inner {
 impl App {
     /// A server on `store`. Without `metrics` it answers everything but `/metrics`.
     pub fn new(store: Store, settings: Settings, metrics: Option<PrometheusHandle>) -> Self {
+        let workers = Workers::new(settings.calls.workers(settings.data.clone()));
+        let ports = workers.clone();
+        let connector = Connector::new(move |org, chat, port| {
+            let ports = ports.clone();
+            async move { ports.connect(&org, chat, port).await }
+        });
+        Self::with(store, settings, metrics, workers, connector)
+    }
+
+    /// The same, with another way to the ports that processes of chats listen on.
+    #[cfg(test)]
+    pub(crate) fn with_connector(store: Store, settings: Settings, connector: Connector) -> Self {
+        let workers = Workers::new(settings.calls.workers(settings.data.clone()));
+        Self::with(store, settings, None, workers, connector)
+    }
+
+    fn with(
+        store: Store,
+        settings: Settings,
+        metrics: Option<PrometheusHandle>,
+        workers: Workers,
+        connector: Connector,
+    ) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let events = Events::new();
-        let workers = Workers::new(settings.calls.workers(settings.data.clone()));
         let workspaces =
             Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
         let toolsets = Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone());
-        let calls = Calls::new(&settings, &store, &workspaces, &toolsets, &workers, &events);
+        let stage = Stage::new(&settings, workspaces.clone(), connector);
+        let calls = Calls::new(&settings, &store, &workspaces, &toolsets, &workers, &events, &stage);
         let inbox = Inbox::new(&settings.data);
         Self(Arc::new(Inner {
             store,
@@ -83,6 +112,7 @@ impl App {
             events,
             calls,
             inbox,
+            stage,
             metrics,
             draining: AtomicBool::new(false),
         }))
@@ -96,6 +126,11 @@ impl App {
     /// How it is set up.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// Where untrusted pages are shown.
+    pub fn stage(&self) -> &Stage {
+        &self.0.stage
     }
 
     pub(crate) fn workspaces(&self) -> &Workspaces {

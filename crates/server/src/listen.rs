@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::app::App;
@@ -38,10 +37,11 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>, drain: Duration) -> bool {
     let workspaces = app.workspaces().clone();
     tokio::spawn(async move { workspaces.finish_deletions().await });
+    app.stage().open();
     let service = TowerToHyperService::new(router(app.clone()));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    let graceful = GracefulShutdown::new();
+    let (stopping, asked_to_stop) = watch::channel(());
     let permits = Arc::new(Semaphore::new(most_connections()));
     let mut stop = pin!(stop);
     loop {
@@ -58,19 +58,31 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
             },
         };
         let stream = TokioIo::new(Impatient::new(stream, STALL_TIMEOUT));
-        let connection = graceful.watch(http.serve_connection(stream, service.clone()));
+        // With upgrades: frames may have WebSockets.
+        let connection = http.serve_connection(stream, service.clone()).with_upgrades();
+        let mut asked_to_stop = asked_to_stop.clone();
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            let mut connection = pin!(connection);
+            let ended = tokio::select! {
+                ended = &mut connection => ended,
+                _ = asked_to_stop.changed() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             }
-            drop(permit);
+            drop((permit, asked_to_stop));
         });
     }
     drop(listener);
     app.start_draining();
-    let mut finished = pin!(graceful.shutdown());
+    drop(asked_to_stop);
+    stopping.send_replace(());
     let in_time = timeout(drain, async {
-        finished.as_mut().await;
+        // It is closed when the last connection has let go of its end.
+        stopping.closed().await;
         app.calls().idle().await;
     });
     if in_time.await.is_ok() {
@@ -78,7 +90,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     }
     // Those who wait for a call still hear how it ended.
     app.calls().interrupt().await;
-    timeout(LAST_WORDS, finished).await.is_ok()
+    timeout(LAST_WORDS, stopping.closed()).await.is_ok()
 }
 
 fn most_connections() -> usize {

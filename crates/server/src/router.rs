@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use crate::api::{calls, chats, events, mcp_servers, messages, processes, tokens, tools, toolsets, workspace};
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
-use crate::{access, api, edge, page};
+use crate::{access, api, edge, page, stage};
 
 /// The router of a server.
 pub fn router(app: App) -> Router {
@@ -28,7 +28,8 @@ pub fn router(app: App) -> Router {
         .layer(DefaultBodyLimit::max(app.settings().max_body_bytes))
         .layer(middleware::from_fn_with_state(app.clone(), edge::refuse_large))
         .layer(middleware::from_fn_with_state(app.clone(), access::check_host_and_origin));
-    edge::wrap(router, &app).with_state(app)
+    // Outermost: what is for the stage must not get as far as the API's own rules and headers.
+    edge::wrap(router, &app).layer(middleware::from_fn_with_state(app.clone(), stage::door)).with_state(app)
 }
 
 /// The endpoints that `/openapi.json` describes: a route that is served is a route that is documented.

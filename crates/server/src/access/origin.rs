@@ -52,7 +52,8 @@ impl HostRule {
         if same { Ok(()) } else { forbidden("requests from pages of another origin are refused") }
     }
 
-    fn is_ours(&self, host: &str) -> bool {
+    /// Whether a host, in lower case, is a name of the API.
+    pub(crate) fn is_ours(&self, host: &str) -> bool {
         if host == "localhost" || self.allowed.iter().any(|allowed| allowed == host) {
             return true;
         }
@@ -62,6 +63,13 @@ impl HostRule {
             ip.is_loopback() || ip == self.listening || self.listening.is_unspecified()
         })
     }
+}
+
+/// The host that a request is for, in lower case; none if the request does not say it in one way.
+pub(crate) fn asked_host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    let authority = only(headers, &header::HOST)?.to_ascii_lowercase();
+    let agrees = uri.authority().is_none_or(|target| target.as_str().eq_ignore_ascii_case(&authority));
+    host_of(&authority).filter(|_| agrees).map(str::to_owned)
 }
 
 /// The value of a header that is there once and is text.

@@ -29,6 +29,7 @@ use crate::api::calls::ToolCallView;
 use crate::api::error::ApiError;
 use crate::app::Settings;
 use crate::events::Events;
+use crate::stage::Stage;
 use crate::toolsets::Toolsets;
 use crate::workspaces::Workspaces;
 
@@ -59,6 +60,21 @@ pub struct CallSettings {
     pub max_queue_per_chat: usize,
     /// The most calls of all chats that run or wait for their turn.
     pub max_queue: usize,
+}
+
+impl Default for CallSettings {
+    fn default() -> Self {
+        Self {
+            tool_timeout: Duration::from_secs(300),
+            confirmation_timeout: Duration::from_secs(300),
+            max_result_bytes: 256 << 10,
+            tool_memory_bytes: 2 << 30,
+            require_sandbox: true,
+            max_processes: 8,
+            max_queue_per_chat: 64,
+            max_queue: 256,
+        }
+    }
 }
 
 impl CallSettings {
@@ -93,6 +109,7 @@ struct Inner {
     toolsets: Toolsets,
     workers: Workers,
     events: Events,
+    stage: Stage,
     settings: CallSettings,
     schemas: Schemas,
     /// What this server is called in the records of calls.
@@ -110,6 +127,7 @@ impl Calls {
         toolsets: &Toolsets,
         workers: &Workers,
         events: &Events,
+        stage: &Stage,
     ) -> Self {
         let node = node::name(&settings.data);
         let settings = settings.calls.clone();
@@ -119,6 +137,7 @@ impl Calls {
             toolsets: toolsets.clone(),
             workers: workers.clone(),
             events: events.clone(),
+            stage: stage.clone(),
             schemas: Schemas::default(),
             node,
             lives: Lives::default(),

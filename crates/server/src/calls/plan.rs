@@ -60,6 +60,10 @@ impl Calls {
                 }
             }
         }
+        if let Err(error) = self.0.stage.check(&plan) {
+            outcome.warnings.push(format!("the result is not shown: {error}"));
+            return Ok(());
+        }
         outcome.render_plan = serde_json::to_value(&plan).ok();
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::api::error::{ApiError, Code};
 use crate::api::input::{PathOf, QueryOf};
 use crate::app::App;
 
+/// What the page may do. Frames show the stage alone, so that what is in one cannot go elsewhere with what it was given.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -30,7 +31,7 @@ pub(crate) async fn index(
         let cookie = session::open(&app, &token).await?;
         return Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response());
     }
-    let policy = [(header::CONTENT_SECURITY_POLICY, POLICY)];
+    let policy = [(header::CONTENT_SECURITY_POLICY, format!("{POLICY}; frame-src {}", app.stage().frame_sources()))];
     Ok(match authenticate(&app, &Method::GET, &headers).await {
         Ok(_) => (policy, Html(include_str!("assets/index.html"))).into_response(),
         Err(_) => (StatusCode::UNAUTHORIZED, policy, Html(include_str!("assets/locked.html"))).into_response(),

@@ -14,11 +14,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kitbag_cas::blobs::LocalBlobs;
+use kitbag_cas::CasError;
+use kitbag_cas::blobs::{Blobs, LocalBlobs};
 use kitbag_cas::clear;
 use kitbag_cas::tree::NodeMap;
 use kitbag_cas::workspace::{Limits, Workspace};
-use kitbag_model::{ChatId, OrgId, ToolCallId};
+use kitbag_model::{ChatId, ContentHash, OrgId, ToolCallId};
 use kitbag_store::Store;
 use tokio::sync::watch;
 
@@ -94,6 +95,47 @@ impl Workspaces {
     /// Whether the chat has ever used its workspace.
     pub(crate) fn exists(&self, org: &OrgId, chat: ChatId) -> bool {
         self.home(org, chat).is_dir()
+    }
+
+    /// The bytes of a blob, or the first `most` of them, without waiting for whoever has the lease: a blob never changes.
+    pub(crate) async fn read_blob(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        hash: ContentHash,
+        most: u64,
+    ) -> Result<Vec<u8>, WorkspaceError> {
+        let (workspaces, org) = (self.clone(), org.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let blob = workspaces.blobs(&org, chat, &hash)?.open(&hash)?;
+            let length = usize::try_from(blob.length().min(most)).unwrap_or(usize::MAX);
+            let (mut bytes, mut at) = (vec![0; length], 0);
+            while at < length {
+                match blob.read_at(&mut bytes[at..], at as u64)? {
+                    0 => break,
+                    more => at += more,
+                }
+            }
+            bytes.truncate(at);
+            Ok(bytes)
+        });
+        read.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+
+    /// The blobs of a chat: those of its open workspace, or the folder's own while somebody works with it.
+    fn blobs(&self, org: &OrgId, chat: ChatId, wanted: &ContentHash) -> Result<Arc<dyn Blobs>, WorkspaceError> {
+        let slot = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&(org.clone(), chat)).cloned();
+        if let Some(slot) = slot
+            && let Ok(workspace) = slot.workspace.try_lock()
+            && let Some(workspace) = &*workspace
+        {
+            return Ok(Arc::clone(workspace.blobs()));
+        }
+        // To open the blobs would make the folder.
+        if !self.exists(org, chat) {
+            return Err(CasError::Missing { hash: *wanted }.into());
+        }
+        Ok(Arc::new(LocalBlobs::open(&self.home(org, chat))?))
     }
 
     /// The folder of a chat.

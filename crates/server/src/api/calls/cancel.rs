@@ -25,5 +25,5 @@ pub(crate) async fn cancel_tool_call(
 ) -> Result<Json<ToolCallView>, ApiError> {
     let (chat, id) = path.ids()?;
     let call = app.calls().cancel(&caller.org, chat, id, &caller.who).await?;
-    Ok(Json(call.into()))
+    Ok(Json(ToolCallView::shown(call, &caller.org, app.stage())))
 }

@@ -22,5 +22,5 @@ pub(crate) async fn get_tool_call(
 ) -> Result<Json<ToolCallView>, ApiError> {
     let (chat, id) = path.ids()?;
     let call = app.calls().find(&caller.org, chat, id).await?.ok_or_else(|| path.not_found())?;
-    Ok(Json(call.into()))
+    Ok(Json(ToolCallView::shown(call, &caller.org, app.stage())))
 }

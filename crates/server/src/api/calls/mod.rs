@@ -69,5 +69,5 @@ async fn answer(app: &App, org: &OrgId, call: ToolCall, headers: &HeaderMap) -> 
         more.insert(PREFERENCE_APPLIED, HeaderValue::from_static("respond-async"));
     }
     let status = if over && !no_wait { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok((status, more, Json(ToolCallView::from(call))).into_response())
+    Ok((status, more, Json(ToolCallView::shown(call, org, app.stage()))).into_response())
 }

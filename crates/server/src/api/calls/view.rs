@@ -1,9 +1,11 @@
 //! A tool call as the API shows it.
 
-use kitbag_model::{CallError, LogLine, SandboxReport, ToolCall};
+use kitbag_model::{CallError, LogLine, OrgId, SandboxReport, ToolCall};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
+
+use crate::stage::Stage;
 
 /// In an event a result, or a log, that is larger is left out.
 const SHORT: usize = 16 * 1024;
@@ -84,7 +86,8 @@ pub(crate) struct ToolCallView {
     result: Option<Value>,
     /// Whether `result` is a summary.
     result_truncated: bool,
-    /// How to show it: `{"renderer","config"}`; null if it failed, or there is nothing to show.
+    /// How to show it: `{"renderer","config"}`; null if it failed, or there is nothing to show. Of a page or a frame `config`
+    /// has `url`, its address for a short time; a list has none.
     #[schema(required, value_type = Option<Object>)]
     render_plan: Option<Value>,
     /// `pending`, `running`, `success` or `error`.
@@ -136,6 +139,19 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl ToolCallView {
+    /// For whoever reads one call: a page or a frame has an address.
+    pub(crate) fn shown(call: ToolCall, org: &OrgId, stage: &Stage) -> Self {
+        let (chat, id) = (call.chat_id, call.id.to_string());
+        let mut view = Self::from(call);
+        let plan = view.render_plan.take();
+        view.render_plan = plan.map(|plan| match serde_json::from_value(plan.clone()) {
+            Ok(plan) => stage.present(org, chat, &id, &plan),
+            // Another version of this program wrote it.
+            Err(_) => plan,
+        });
+        view
+    }
+
     /// For an event: without what is large.
     pub(crate) fn short(call: ToolCall) -> Self {
         let mut view = Self::from(call);

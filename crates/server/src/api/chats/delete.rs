@@ -27,5 +27,6 @@ pub(crate) async fn delete_chat(
     if !app.workspaces().lease(&caller.org, chat).await.delete_chat().await? {
         return Err(path.not_found());
     }
+    app.stage().close_chat(&caller.org, chat);
     Ok(StatusCode::NO_CONTENT)
 }
