@@ -121,7 +121,7 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_STAGE_DOMAIN", value_name = "DOMAIN")]
     pub(crate) stage_domain: Option<String>,
 
-    /// Origins that a tool's frame may show, beside the ports of its own chat: https://example.org, *.example.org
+    /// Origins that a tool's frame may show, beside the ports of its own chat, such as *.example.org
     #[arg(long, env = "KITBAG_FRAME_ALLOW", value_name = "LIST", value_delimiter = ',')]
     pub(crate) frame_allow: Option<Vec<String>>,
 

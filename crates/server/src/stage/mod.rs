@@ -1,7 +1,7 @@
 //! The stage: pages that nobody vouches for, shown on an origin that nothing of ours is on.
 //!
 //! What a call shows is granted to a random name below `localhost`, or below a domain that was configured for it
-//! ([`grants`]). A request for such a name ([`door`]) gets a page of the toolset with the call's data ([`page`]), or what a
+//! ([`grants`]). A request for such a name ([`mod@door`]) gets a page of the toolset with the call's data ([`page`]), or what a
 //! process of the chat serves ([`frame`]). There are no cookies of ours and no API there.
 
 mod connector;
