@@ -293,6 +293,23 @@ on_both! {
         assert!(!database.data().join("chats").join(&chat).exists());
     }
 
+    async fn a_server_that_is_killed_leaves_no_call_running(database: TestDatabase) {
+        let (server, chat) = served(serve(&database)).await;
+        let mut heard = Listener::new(&server, "").await;
+        let call = begun(&server, &chat, &mut heard).await;
+        let queued = asking(&server, &chat, "app:write", &json!({ "path": "x" })).header("Prefer", "respond-async");
+        let queued = Answer::of(queued).await.expect(202);
+        drop(server);
+        let server = serve(&database);
+        for call in [&call, &queued] {
+            let over = server.get(&at(call)).await.expect(200);
+            assert_eq!((&over["status"], &over["error"]["code"]), (&json!("error"), &json!("INTERRUPTED")), "{over}");
+        }
+        let next = ask(&server, &chat, "app:write", json!({ "path": "next.txt" })).await.expect(200);
+        assert_eq!(next["status"], "success", "{next}");
+        assert_eq!(file(&server, &chat, "waited.txt").await.as_deref(), Some("begun"), "what it did is kept with the next state");
+    }
+
     async fn a_server_that_stops_says_so_to_those_who_wait(database: TestDatabase) {
         let (mut server, chat) = served(Server::start(crate::BINARY, &database, &["--drain-seconds", "1"])).await;
         let mut heard = Listener::new(&server, "").await;

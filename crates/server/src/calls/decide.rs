@@ -31,7 +31,6 @@ impl Calls {
         let found = self.find(org, chat, id).await?;
         let call = found.ok_or_else(|| ApiError::not_found("tool call", &id.to_string()))?;
         if let Some(refusal) = decided(&call) {
-            self.expire(org).await?;
             return Err(refusal);
         }
         if verdict.digest.is_some_and(|seen| seen != call.args_sha256) {
@@ -140,9 +139,6 @@ fn decided(call: &ToolCall) -> Option<ApiError> {
         (Some(decision), ..) => {
             let what = if decision.approved { "approved" } else { "denied" };
             refuse(format!("the call was {what} already, at {}", decision.at))
-        }
-        (None, CallStatus::Pending, Some(end)) if end <= Timestamp::now() => {
-            refuse(format!("nobody answered until {end}, so the call counts as denied"))
         }
         (None, CallStatus::Pending, _) => None,
         (None, CallStatus::Error, Some(_)) => {

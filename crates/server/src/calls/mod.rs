@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_model::{ChatId, OrgId, ToolCall, ToolCallId};
+use kitbag_model::{CallStatus, ChatId, OrgId, Timestamp, ToolCall, ToolCallId};
 use kitbag_python::Workers;
 use kitbag_runner::Schemas;
 use kitbag_store::Store;
@@ -149,7 +149,15 @@ impl Calls {
 
     /// A call as it is now.
     pub(crate) async fn find(&self, org: &OrgId, chat: ChatId, id: ToolCallId) -> Result<Option<ToolCall>, ApiError> {
-        Ok(self.0.store.read(org).await?.tool_call(chat, id).await?)
+        let found = self.0.store.read(org).await?.tool_call(chat, id).await?;
+        match &found {
+            // Its time is up, and nobody has said so yet.
+            Some(call) if call.status == CallStatus::Pending && call.expires_at <= Some(Timestamp::now()) => {
+                self.expire(org).await?;
+                Ok(self.0.store.read(org).await?.tool_call(chat, id).await?)
+            }
+            _ => Ok(found),
+        }
     }
 
     /// Waits until a call is over, if it runs here. The call as it is then.

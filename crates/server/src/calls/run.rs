@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kitbag_cas::CasError;
 use kitbag_model::{CallError, CallErrorCode, CallOutcome, CallStatus, ChatId, Manifest, OrgId, ToolCall, ToolCallId};
 use kitbag_python::Job;
 use kitbag_runner::Ran;
@@ -197,9 +198,11 @@ impl Calls {
 
     /// Something around the tool failed: the folder, the database, or this program.
     async fn record_failure(&self, org: &OrgId, chat: ChatId, id: ToolCallId, error: &RunError) {
-        tracing::error!(%error, call = %id, "a call failed outside its tool");
-        let why =
-            CallError::new(CallErrorCode::Internal, "something went wrong around the tool; the log has the cause");
+        let why = error.told();
+        match why.code {
+            CallErrorCode::Internal => tracing::error!(%error, call = %id, "a call failed outside its tool"),
+            _ => tracing::warn!(%error, call = %id, "a call could not be made"),
+        }
         for _ in 0..TRIES {
             match self.end_unrun(org, chat, id, &why).await {
                 Ok(()) => return,
@@ -219,4 +222,20 @@ pub(super) enum RunError {
     Store(#[from] kitbag_store::StoreError),
     #[error("{0}")]
     Defect(String),
+}
+
+impl RunError {
+    /// What the call's record says.
+    fn told(&self) -> CallError {
+        match self {
+            Self::Workspace(WorkspaceError::Cas(error @ CasError::Limit { .. })) => {
+                CallError::new(CallErrorCode::QuotaExceeded, error.to_string())
+            }
+            Self::Workspace(WorkspaceError::Cas(CasError::InUse { .. })) => {
+                CallError::new(CallErrorCode::Unavailable, "another process works with this workspace")
+            }
+            Self::Workspace(WorkspaceError::NoChat) => CallError::new(CallErrorCode::Cancelled, "the chat was deleted"),
+            _ => CallError::new(CallErrorCode::Internal, "something went wrong around the tool; the log has the cause"),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! One tool, with everything that a call of it needs; or why it cannot be called.
 
 use kitbag_model::{Builtin, Entrypoint, Installed, OrgId, ToolId, ToolsetId};
-use kitbag_python::Program;
+use kitbag_python::{Description, Program};
 use kitbag_store::StoreError;
 
 use super::catalogue::{Tool, of_builtin, of_toolset};
@@ -91,21 +91,25 @@ impl Toolsets {
 
     async fn of_toolset(&self, org: &OrgId, id: &ToolId, toolset: &ToolsetId, name: &str) -> Result<Callable, Refusal> {
         let not_found = || Refusal::NotFound(id.to_string());
-        let one = self.store.read(org).await?.installed(toolset).await?.ok_or_else(not_found)?;
+        let mut tx = self.store.read(org).await?;
+        let one = tx.installed(toolset).await?.ok_or_else(not_found)?;
+        let generation = one.toolset.generation.clone().unwrap_or_default();
+        let known = tx.tool_description(toolset, &generation).await?;
+        drop(tx);
         let tool = one.tools.iter().find(|tool| tool.id.as_str() == name).ok_or_else(not_found)?;
         // What is off is said to be off, whatever its code is worth.
         let unseen = of_toolset(&one, tool, None);
         let is_on = unseen.toolset_enabled && unseen.effective.enabled.value;
-        let shown = match is_on {
-            true => of_toolset(&one, tool, Some(&self.describe(org, &one).await.map_err(|error| unknown(id, error))?)),
-            false => unseen,
+        let known: Option<Description> = known.and_then(|text| serde_json::from_str(&text).ok());
+        let shown = match (is_on, known) {
+            (false, _) => unseen,
+            (true, Some(known)) => of_toolset(&one, tool, Some(&known)),
+            (true, None) => {
+                let found = self.describe(org, &one).await.map_err(|error| unknown(id, error))?;
+                of_toolset(&one, tool, Some(&found))
+            }
         };
-        Ok(Callable {
-            entrypoint: tool.entrypoint.clone(),
-            program: self.program(org, &one),
-            generation: one.toolset.generation.clone().unwrap_or_default(),
-            tool: shown,
-        })
+        Ok(Callable { entrypoint: tool.entrypoint.clone(), program: self.program(org, &one), generation, tool: shown })
     }
 
     /// An installed toolset.
