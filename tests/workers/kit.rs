@@ -32,6 +32,7 @@ impl Kit {
             memory: 1 << 30,
             most_result_bytes: 1 << 20,
             most_left_running: 2,
+            passed: Vec::new(),
             idle: Duration::from_secs(600),
         };
         change(&mut settings);

@@ -173,6 +173,9 @@ pub(crate) struct ServeFlags {
     /// How many processes of one chat may outlive the calls that started them [default: 8]
     #[arg(long, env = "KITBAG_MAX_PROCESSES", value_name = "COUNT")]
     pub(crate) max_processes: Option<usize>,
+    /// Variables of this environment that toolsets with network access may know, with commas between.
+    #[arg(long, env = "KITBAG_PASS_ENVIRONMENT", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) pass_environment: Option<Vec<String>>,
 
     /// How many calls of one chat may run or wait for their turn [default: 64]
     #[arg(long, env = "KITBAG_MAX_QUEUE_PER_CHAT", value_name = "COUNT")]

@@ -40,6 +40,7 @@ struct File {
     tool_memory_bytes: Option<u64>,
     sandbox: Option<String>,
     max_processes: Option<usize>,
+    pass_environment: Option<Vec<String>>,
     max_queue_per_chat: Option<usize>,
     max_queue: Option<usize>,
     request_timeout_seconds: Option<u64>,
@@ -87,6 +88,7 @@ impl Config {
                 tool_memory_bytes: flags.tool_memory_bytes.or(file.tool_memory_bytes).unwrap_or(2 << 30),
                 require_sandbox: is_required(flags.sandbox.or(file.sandbox).as_deref())?,
                 max_processes: flags.max_processes.or(file.max_processes).unwrap_or(8),
+                pass_environment: variables(flags.pass_environment.or(file.pass_environment))?,
                 max_queue_per_chat: flags.max_queue_per_chat.or(file.max_queue_per_chat).unwrap_or(64),
                 max_queue: flags.max_queue.or(file.max_queue).unwrap_or(256),
             },
@@ -128,6 +130,17 @@ impl Config {
 }
 
 /// Whether calls are refused when a layer of the sandbox cannot be had.
+/// The names of variables that toolsets may know. Ours are not for them.
+fn variables(names: Option<Vec<String>>) -> Result<Vec<String>, Failure> {
+    let names = names.unwrap_or_else(|| CallSettings::default().pass_environment);
+    match names.iter().find(|name| name.is_empty() || name.contains('=') || name.starts_with("KITBAG_")) {
+        Some(name) => Err(Failure::wrong_use(format!(
+            "pass-environment: \"{name}\" cannot be passed: write names of variables, none that begins with KITBAG_"
+        ))),
+        None => Ok(names),
+    }
+}
+
 fn is_required(sandbox: Option<&str>) -> Result<bool, Failure> {
     match sandbox {
         None | Some("required") => Ok(true),

@@ -123,7 +123,7 @@ impl Parent {
         let said = listen(said, &program.toolset, &alive)?;
         let house = House {
             command: command(&places, interpreter),
-            environment: variables(&places),
+            environment: variables(&places, if program.network { &settings.passed } else { &[] }),
             mounts,
             network: program.network,
             memory: settings.memory,
@@ -267,7 +267,7 @@ fn command(places: &Places, interpreter: &Interpreter) -> Vec<String> {
     command
 }
 
-fn variables(places: &Places) -> Vec<(String, String)> {
+fn variables(places: &Places, passed: &[String]) -> Vec<(String, String)> {
     let system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     let path = match &places.environment {
         Some(environment) => format!("{}:{system}", environment.join("bin").display()),
@@ -277,7 +277,8 @@ fn variables(places: &Places) -> Vec<(String, String)> {
         [("PATH", path.as_str()), ("HOME", "/tmp"), ("TMPDIR", "/tmp"), ("LANG", "C.UTF-8"), ("USER", "tool")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
-    variables.extend(std::env::var("TZ").ok().map(|zone| ("TZ".to_owned(), zone)));
+    let known = passed.iter().map(String::as_str).chain(["TZ"]);
+    variables.extend(known.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))));
     variables
         .extend(places.environment.as_ref().map(|folder| ("VIRTUAL_ENV".to_owned(), folder.display().to_string())));
     variables

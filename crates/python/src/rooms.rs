@@ -71,6 +71,11 @@ impl Rooms {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&(org.clone(), chat))
     }
 
+    /// Forgets all rooms: they belong to a keeper that is gone, and nobody can enter them any more.
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// All rooms.
     pub(crate) fn all(&self) -> Vec<(Key, Arc<ChatRoom>)> {
         let rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);

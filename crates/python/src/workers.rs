@@ -36,6 +36,8 @@ pub struct Settings {
     pub most_result_bytes: u64,
     /// The most calls of one chat that leave something running.
     pub most_left_running: usize,
+    /// The variables of our environment that a toolset with network access may know, where they are set.
+    pub passed: Vec<String>,
     /// An idle parent ends after this long.
     pub idle: Duration,
 }
@@ -134,14 +136,14 @@ impl Workers {
 
     /// What a program's code says of its tools. The environment is built if it must be.
     pub async fn describe(&self, program: &Program) -> Result<Description, WorkerError> {
-        Ok(self.parent(program).await?.description.clone())
+        Ok(self.parent(program, None).await?.description.clone())
     }
 
     /// Makes one call, to its end: when this returns, everything that the call started is dead or listed by
     /// [`Workers::processes`].
     pub async fn call(&self, program: &Program, job: Job, heard: UnboundedSender<Event>, stop: Stop) -> Finished {
         let made = async {
-            let parent = self.parent(program).await?;
+            let parent = self.parent(program, Some(&heard)).await?;
             let keeper = self.keeper().await?;
             let unavailable = |error: kitbag_guard::keeper::KeeperError| WorkerError::Unavailable(error.to_string());
             let room = self.0.rooms.of(&keeper, &job.org, job.chat).await.map_err(unavailable)?;
@@ -260,6 +262,7 @@ impl Workers {
         if *self.0.over.borrow() {
             return Err(WorkerError::Unavailable("the server is ending".to_owned()));
         }
+        self.0.rooms.clear();
         let Settings { keeper: command, data, require_sandbox, .. } = &self.0.settings;
         let started = match Keeper::start(command, data, false).await {
             Err(error) if !require_sandbox => {
@@ -274,7 +277,11 @@ impl Workers {
     }
 
     /// The warm parent of a program as it is now.
-    async fn parent(&self, program: &Program) -> Result<Arc<Parent>, WorkerError> {
+    async fn parent(
+        &self,
+        program: &Program,
+        call: Option<&UnboundedSender<Event>>,
+    ) -> Result<Arc<Parent>, WorkerError> {
         let slot = Arc::clone(self.parents().entry((program.org.clone(), program.toolset.clone())).or_default());
         let mut place = slot.0.lock().await;
         let keeper = self.keeper().await?;
@@ -289,10 +296,14 @@ impl Workers {
         let packages = self.packages().await?;
         let interpreter = self.interpreter(program).await?;
         let (heard, mut lines) = unbounded_channel();
-        let toolset = program.toolset.clone();
+        let (toolset, call) = (program.toolset.clone(), call.cloned());
         tokio::spawn(async move {
             while let Some(line) = lines.recv().await {
                 tracing::info!(toolset, "{line}");
+                // Whoever waits for the call hears what it waits for.
+                if let Some(call) = &call {
+                    let _ = call.send(Event::Progress { fraction: None, message: Some(line) });
+                }
             }
         });
         let environment = self.0.environments.of(program, &interpreter, &heard).await?;

@@ -29,6 +29,9 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client may take to send a request's head. A client that dribbles it holds no connection for longer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// So often it is looked for workers that nobody has used for long.
+const TIDY: Duration = Duration::from_secs(60);
+
 /// How long clients may take to hear the last answer.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -37,6 +40,13 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>, drain: Duration) -> bool {
     let workspaces = app.workspaces().clone();
     tokio::spawn(async move { workspaces.finish_deletions().await });
+    let workers = app.workers().clone();
+    let tidying = tokio::spawn(async move {
+        loop {
+            sleep(TIDY).await;
+            workers.tidy().await;
+        }
+    });
     app.stage().open();
     let service = TowerToHyperService::new(router(app.clone()));
     let mut http = http1::Builder::new();
@@ -77,6 +87,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         });
     }
     drop(listener);
+    tidying.abort();
     app.start_draining();
     drop(asked_to_stop);
     stopping.send_replace(());

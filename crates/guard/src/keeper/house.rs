@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use rustix::mount::{
     MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_remount, move_mount, open_tree, unmount,
 };
-use rustix::process::{Pid, Resource, Rlimit, chdir, pivot_root, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, chdir, pivot_root, setpriority_process, setrlimit};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, UnshareFlags, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
@@ -211,6 +211,8 @@ fn move_in(house: &House, inherited: &[OwnedFd], plain: bool) -> io::Result<io::
     ] {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
+    // The server comes first when tools keep the processors busy.
+    let _ = setpriority_process(None, 5);
     if !plain {
         drop_capabilities()?;
     }

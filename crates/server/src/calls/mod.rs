@@ -56,6 +56,8 @@ pub struct CallSettings {
     pub require_sandbox: bool,
     /// The most processes of one chat that outlive their calls.
     pub max_processes: usize,
+    /// The variables of the server's environment that a toolset with network access may know.
+    pub pass_environment: Vec<String>,
     /// The most calls of one chat that run or wait for their turn, and as many that wait for a yes.
     pub max_queue_per_chat: usize,
     /// The most calls of all chats that run or wait for their turn.
@@ -71,6 +73,7 @@ impl Default for CallSettings {
             tool_memory_bytes: 2 << 30,
             require_sandbox: true,
             max_processes: 8,
+            pass_environment: PASSED.map(ToOwned::to_owned).into(),
             max_queue_per_chat: 64,
             max_queue: 256,
         }
@@ -88,10 +91,27 @@ impl CallSettings {
             memory: self.tool_memory_bytes,
             most_result_bytes: MOST_RESULT_BYTES,
             most_left_running: self.max_processes,
+            passed: self.pass_environment.clone(),
             idle: IDLE,
         }
     }
 }
+
+/// How to get out, and whom to believe there.
+const PASSED: [&str; 12] = [
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "all_proxy",
+    "https_proxy",
+    "http_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+];
 
 /// A result that is larger is an error of the tool.
 const MOST_RESULT_BYTES: u64 = 16 << 20;
