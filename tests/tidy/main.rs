@@ -78,7 +78,7 @@ fn crates_depend_in_one_direction() {
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["kitbag", "server"]),
         ("kitbag-guard", &["kitbag", "python", "server"]),
-        ("kitbag-python", &["kitbag", "runner", "server"]),
+        ("kitbag-python", &["runner", "server"]),
         ("kitbag-runner", &["server"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),

@@ -76,6 +76,7 @@ pub(crate) struct Parent {
     pub(crate) description: Description,
     used: Mutex<Instant>,
     alive: Arc<AtomicBool>,
+    ending: AtomicBool,
 }
 
 /// Where things are, as the parent sees them.
@@ -174,6 +175,7 @@ impl Parent {
             description,
             used: Mutex::new(Instant::now()),
             alive,
+            ending: AtomicBool::new(false),
         })
     }
 
@@ -206,8 +208,14 @@ impl Parent {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it was told to end, with all its calls.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
     /// Ends it and everything in it, now.
     pub(crate) async fn end(&self) {
+        self.ending.store(true, Ordering::Relaxed);
         let _ = self.keeper.end(self.house).await;
     }
 }

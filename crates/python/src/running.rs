@@ -290,6 +290,10 @@ impl Running<'_> {
         if let Some(message) = ended.and_then(|ended| ended.failed.as_ref()) {
             return failure(FailureKind::Unavailable, format!("the call's sandbox cannot be entered: {message}"));
         }
+        if self.parent.is_ending() {
+            // Whatever the last of its processes had to say about it.
+            return failure(FailureKind::Interrupted, "the toolset was changed or removed, or the server ended");
+        }
         let message = match ended.and_then(|ended| ended.status) {
             // As waitpid has it: the low seven bits are a signal, the next byte is an exit code.
             Some(status) if status & 0x7f != 0 => format!("the tool's process was ended by {}", signal(status & 0x7f)),
