@@ -33,6 +33,7 @@ impl Kit {
             most_result_bytes: 1 << 20,
             most_left_running: 2,
             idle: Duration::from_secs(600),
+            import: Duration::from_secs(60),
         };
         change(&mut settings);
         Self { folder, workers: Workers::new(settings), chat: ChatId::generate() }
