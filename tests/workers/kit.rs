@@ -34,6 +34,7 @@ impl Kit {
             most_left_running: 2,
             passed: Vec::new(),
             idle: Duration::from_secs(600),
+            import: Duration::from_secs(60),
         };
         change(&mut settings);
         Self { folder, workers: Workers::new(settings), chat: ChatId::generate() }

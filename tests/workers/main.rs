@@ -3,6 +3,8 @@
 
 mod basics;
 mod confined;
+mod discovery;
 mod faults;
+mod inference;
 mod kit;
 mod lasting;

@@ -5,17 +5,21 @@
 //! the same request takes them, whatever has been published since. Packages come as wheels, which are only unpacked: building
 //! one from source runs its author's code outside the sandbox, so that is for trusted toolsets.
 
+use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use kitbag_guard::process::{RunError, Spec};
-use kitbag_model::{Hasher, Requirement};
+use kitbag_model::Hasher;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::interpreter::Interpreter;
 use crate::program::Program;
+use crate::requirements;
 use crate::workers::WorkerError;
 
 /// How long the installer may take.
@@ -41,17 +45,22 @@ const PASSED: [&str; 16] = [
     "UV_OFFLINE",
 ];
 
+/// An environment that somebody uses. It is not removed before this is dropped.
+pub(crate) type Lent = Arc<PathBuf>;
+
 /// All environments below a data folder.
 #[derive(Debug)]
 pub(crate) struct Environments {
     folder: PathBuf,
     /// One is built at a time: they share a cache, and two cores.
     turn: Mutex<()>,
+    /// Those that somebody uses.
+    lent: std::sync::Mutex<Vec<Weak<PathBuf>>>,
 }
 
 impl Environments {
     pub(crate) fn new(data: &Path) -> Self {
-        Self { folder: data.join("environments"), turn: Mutex::new(()) }
+        Self { folder: data.join("environments"), turn: Mutex::new(()), lent: std::sync::Mutex::default() }
     }
 
     /// The folder for a program: none if it needs no packages. It is built if it must be.
@@ -60,17 +69,10 @@ impl Environments {
         program: &Program,
         interpreter: &Interpreter,
         heard: &UnboundedSender<String>,
-    ) -> Result<Option<PathBuf>, WorkerError> {
-        let wanted = requirements(program)?;
+    ) -> Result<Option<Lent>, WorkerError> {
+        let wanted = requirements::of(program)?;
         if wanted.is_empty() {
             return Ok(None);
-        }
-        if let Some(ready) = self.ready(&wanted, interpreter) {
-            return Ok(Some(ready));
-        }
-        let _turn = self.turn.lock().await;
-        if let Some(ready) = self.ready(&wanted, interpreter) {
-            return Ok(Some(ready));
         }
         if let (false, Some(direct)) = (program.trusted, wanted.iter().find(|line| line.contains('@'))) {
             return Err(WorkerError::Unavailable(format!(
@@ -78,12 +80,72 @@ impl Environments {
                  the code comes from"
             )));
         }
-        self.build(program, &wanted, interpreter, heard).await.map(Some)
+        if let Some(ready) = self.lend(&wanted, interpreter) {
+            return Ok(Some(ready));
+        }
+        let _turn = self.turn.lock().await;
+        if let Some(ready) = self.lend(&wanted, interpreter) {
+            return Ok(Some(ready));
+        }
+        self.build(program, &wanted, interpreter, heard).await?;
+        let vanished = || WorkerError::Unavailable(format!("the packages of {} are gone again", program.toolset));
+        self.lend(&wanted, interpreter).ok_or_else(vanished).map(Some)
     }
 
     /// Whether an environment is there already, so that nothing has to be fetched.
     pub(crate) fn is_ready(&self, program: &Program, interpreter: &Interpreter) -> bool {
-        requirements(program).is_ok_and(|wanted| wanted.is_empty() || self.ready(&wanted, interpreter).is_some())
+        requirements::of(program).is_ok_and(|wanted| wanted.is_empty() || self.ready(&wanted, interpreter).is_some())
+    }
+
+    /// Whether there may be something to remove.
+    pub(crate) fn is_empty(&self) -> bool {
+        fs::read_dir(&self.folder).map_or(true, |mut entries| entries.next().is_none())
+    }
+
+    /// Removes what none of these programs needs and nobody uses, and what a build that was killed left. If something is
+    /// being built just now, the next time will do.
+    pub(crate) fn keep(&self, needed: &[(Program, Interpreter)]) -> io::Result<()> {
+        let Ok(_turn) = self.turn.try_lock() else { return Ok(()) };
+        let mut kept: HashSet<PathBuf> = HashSet::new();
+        for (program, interpreter) in needed {
+            let Ok(wanted) = requirements::of(program) else { continue };
+            let lock_file = self.lock_file(&wanted, interpreter);
+            kept.extend(fs::read_to_string(&lock_file).ok().map(|lock| self.folder_of(&lock, interpreter)));
+            kept.insert(lock_file);
+        }
+        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(lent.iter().filter_map(Weak::upgrade).map(|one| one.to_path_buf()));
+        let mut gone = HashSet::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if kept.contains(&entry.path()) {
+                continue;
+            }
+            // It has another name before the first of its files goes: nobody ever finds half of it.
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with('.') {
+                gone.insert(entry.path());
+                continue;
+            }
+            let nameless = self.folder.join(format!(".{name}"));
+            let _ = fs::remove_dir_all(&nameless);
+            fs::rename(entry.path(), &nameless)?;
+            gone.insert(nameless);
+        }
+        drop(lent);
+        for path in gone {
+            if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+        }
+        Ok(())
+    }
+
+    /// One that is ready, for somebody who uses it now.
+    fn lend(&self, wanted: &[String], interpreter: &Interpreter) -> Option<Lent> {
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let ready = Arc::new(self.ready(wanted, interpreter)?);
+        lent.retain(|one| one.strong_count() > 0);
+        lent.push(Arc::downgrade(&ready));
+        Some(ready)
     }
 
     fn ready(&self, wanted: &[String], interpreter: &Interpreter) -> Option<PathBuf> {
@@ -106,7 +168,7 @@ impl Environments {
         wanted: &[String],
         interpreter: &Interpreter,
         heard: &UnboundedSender<String>,
-    ) -> Result<PathBuf, WorkerError> {
+    ) -> Result<(), WorkerError> {
         let toolset = &program.toolset;
         let failed = |what: &'static str| {
             move |error: std::io::Error| WorkerError::Unavailable(format!("{what} for {toolset}: {error}"))
@@ -115,42 +177,40 @@ impl Environments {
         let lock_file = self.lock_file(wanted, interpreter);
         let python = interpreter.program.display().to_string();
         let from_source: &[&str] = if program.trusted { &[] } else { &["--no-build"] };
+        // A folder of this build alone: an installer that a killed server left behind still writes into its own.
+        let staged = tempfile::Builder::new().prefix(".staged-").tempdir_in(&self.folder);
+        let staged = staged.map_err(failed("no folder for packages"))?;
         let lock = match fs::read_to_string(&lock_file) {
             Ok(lock) => lock,
             Err(_) => {
                 let _ = heard.send(format!("resolving {}", wanted.join(", ")));
-                let asked = self.folder.join(".wanted.in");
+                let (asked, resolved) = (staged.path().join("wanted.in"), staged.path().join("resolved.txt"));
                 fs::write(&asked, wanted.join("\n")).map_err(failed("the requirements cannot be written"))?;
-                let input = asked.display().to_string();
-                let args = ["pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python", &python, &input];
-                let resolved = uv(args.iter().chain(from_source), &program.toolset, heard).await?;
-                write_whole(&lock_file, &resolved).map_err(failed("the exact versions cannot be written"))?;
-                resolved
+                let (input, output) = (asked.display().to_string(), resolved.display().to_string());
+                let quiet = ["pip", "compile", "--quiet", "--no-header", "--no-annotate"];
+                let named = ["--python", &python, "--output-file", &output, &input];
+                uv(quiet.iter().chain(&named).chain(from_source), toolset, heard).await?;
+                let lock = fs::read_to_string(&resolved).map_err(failed("the exact versions cannot be read"))?;
+                fs::rename(&resolved, &lock_file).map_err(failed("the exact versions cannot be written"))?;
+                lock
             }
         };
         let folder = self.folder_of(&lock, interpreter);
-        let staged = self.folder.join(".staged");
-        let _ = fs::remove_dir_all(&staged);
-        let place = staged.display().to_string();
-        let file = lock_file.display().to_string();
-        let _ = heard.send(format!("installing {} packages", lock.lines().filter(|line| line.contains("==")).count()));
-        uv(["venv", "--quiet", "--relocatable", "--python", &python, &place].iter(), &program.toolset, heard).await?;
-        let args = [
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--compile-bytecode",
-            "--python",
-            &place,
-            "--requirements",
-            &file,
-        ];
-        uv(args.iter().chain(from_source), &program.toolset, heard).await?;
-        fs::write(staged.join("complete"), "").map_err(failed("the environment cannot be finished"))?;
+        if folder.join("complete").is_file() {
+            // Somebody else asked for it in other words.
+            return Ok(());
+        }
+        let environment = staged.path().join("env");
+        let (place, file) = (environment.display().to_string(), lock_file.display().to_string());
+        let packages = lock.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
+        let _ = heard.send(format!("installing {} packages", packages.count()));
+        uv(["venv", "--quiet", "--relocatable", "--python", &python, &place].iter(), toolset, heard).await?;
+        let quiet = ["pip", "install", "--quiet", "--no-deps", "--compile-bytecode"];
+        let named = ["--python", &place, "--requirements", &file];
+        uv(quiet.iter().chain(&named).chain(from_source), toolset, heard).await?;
+        fs::write(environment.join("complete"), "").map_err(failed("the environment cannot be finished"))?;
         let _ = fs::remove_dir_all(&folder);
-        fs::rename(&staged, &folder).map_err(failed("the environment cannot be put in its place"))?;
-        Ok(folder)
+        fs::rename(&environment, &folder).map_err(failed("the environment cannot be put in its place"))
     }
 }
 
@@ -162,50 +222,12 @@ fn name(text: &str, interpreter: &Interpreter) -> String {
     hasher.finish().to_string()[..32].to_owned()
 }
 
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
-    let staged = path.with_extension("staged");
-    fs::write(&staged, text)?;
-    fs::rename(staged, path)
-}
-
-/// What a program asks for: its manifest's list, else its `requirements.txt`, else its `pyproject.toml`.
-fn requirements(program: &Program) -> Result<Vec<String>, WorkerError> {
-    let refused = |file: &str, line: &str, why: String| {
-        WorkerError::Unavailable(format!("{file} of {}: \"{line}\": {why}", program.toolset))
-    };
-    let listed = &program.needs.dependencies;
-    if !listed.is_empty() {
-        return Ok(listed.iter().map(ToString::to_string).collect());
-    }
-    let checked = |file: &'static str, lines: Vec<String>| {
-        let check = |line: String| match line.parse::<Requirement>() {
-            Ok(requirement) => Ok(requirement.to_string()),
-            Err(error) => Err(refused(file, &line, error.to_string())),
-        };
-        lines.into_iter().map(check).collect()
-    };
-    if let Ok(text) = fs::read_to_string(program.folder.join("requirements.txt")) {
-        // A comment begins with # at the start of a line or after a space.
-        let bare = |line: &str| line.split(" #").next().unwrap_or_default().trim().to_owned();
-        let lines = text.lines().map(bare).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        return checked("requirements.txt", lines.collect());
-    }
-    let Ok(text) = fs::read_to_string(program.folder.join("pyproject.toml")) else { return Ok(Vec::new()) };
-    let document: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        WorkerError::Unavailable(format!("pyproject.toml of {}: {}", program.toolset, error.message()))
-    })?;
-    let listed =
-        document.get("project").and_then(|project| project.get("dependencies")).and_then(toml::Value::as_array);
-    let lines = listed.into_iter().flatten().filter_map(toml::Value::as_str).map(ToOwned::to_owned);
-    checked("pyproject.toml", lines.collect())
-}
-
-/// Runs the installer. What it printed.
+/// Runs the installer.
 async fn uv<'a>(
     args: impl Iterator<Item = &'a &'a str>,
     toolset: &str,
     heard: &UnboundedSender<String>,
-) -> Result<String, WorkerError> {
+) -> Result<(), WorkerError> {
     let spec = Spec::new("uv").args(args.copied()).pass(&PASSED).deadline(PATIENCE);
     let ended = match spec.run().await {
         Ok(ended) => ended,
@@ -220,7 +242,7 @@ async fn uv<'a>(
         let _ = heard.send(line.to_owned());
     }
     if ended.code == Some(0) {
-        return Ok(ended.stdout);
+        return Ok(());
     }
     // Its last words say most; a whole resolution would not help.
     let said: Vec<&str> = ended.stderr.trim().lines().collect();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kitbag_guard::process::Spec;
 use kitbag_model::PythonVersion;
+use tokio::sync::Mutex;
 
 use crate::workers::WorkerError;
 
@@ -42,36 +43,55 @@ impl Interpreter {
     }
 }
 
-/// All that are installed, each once.
-pub(crate) async fn find() -> Vec<Interpreter> {
-    let mut found: Vec<Interpreter> = Vec::new();
-    for name in NAMES {
-        let Ok(ended) = Spec::new(name).args(["-I", "-S", "-c", ASK]).run().await else { continue };
-        let Some(interpreter) = parse(&ended.stdout) else { continue };
-        if interpreter.version >= OLDEST && !found.iter().any(|one| one.program == interpreter.program) {
-            found.push(interpreter);
-        }
-    }
-    found
+/// The interpreters of this machine, as far as somebody had to ask.
+#[derive(Debug, Default)]
+pub(crate) struct Interpreters(Mutex<Asked>);
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// How many of the names have been asked.
+    names: usize,
+    /// What they said, each interpreter once.
+    found: Vec<Interpreter>,
 }
 
-fn parse(said: &str) -> Option<Interpreter> {
-    let mut lines = said.lines();
+impl Interpreters {
+    /// The first that will do. A name is asked only if those before it will not do, for a shim takes its time, and only once.
+    pub(crate) async fn choose(&self, wanted: Option<&PythonVersion>) -> Result<Interpreter, WorkerError> {
+        let fits = |interpreter: &Interpreter| wanted.is_none_or(|wanted| wanted.allows(interpreter.version));
+        let mut asked = self.0.lock().await;
+        if let Some(known) = asked.found.iter().find(|one| fits(one)) {
+            return Ok(known.clone());
+        }
+        while let Some(name) = NAMES.get(asked.names) {
+            let answer = ask(name).await;
+            asked.names += 1;
+            let Some(one) = answer else { continue };
+            if one.version < OLDEST || asked.found.iter().any(|known| known.program == one.program) {
+                continue;
+            }
+            asked.found.push(one.clone());
+            if fits(&one) {
+                return Ok(one);
+            }
+        }
+        Err(WorkerError::Unavailable(none_fits(&asked.found, wanted)))
+    }
+}
+
+async fn ask(name: &str) -> Option<Interpreter> {
+    let ended = Spec::new(name).args(["-I", "-S", "-c", ASK]).run().await.ok()?;
+    let mut lines = ended.stdout.lines();
     let mut numbers = lines.next()?.split(' ').map_while(|number| number.parse().ok());
     let version = [numbers.next()?, numbers.next()?, numbers.next()?];
     Some(Interpreter { version, program: lines.next()?.into(), prefix: lines.next()?.into() })
 }
 
-/// The first that will do.
-pub(crate) fn choose(installed: &[Interpreter], wanted: Option<&PythonVersion>) -> Result<Interpreter, WorkerError> {
-    let fits = |interpreter: &&Interpreter| wanted.is_none_or(|wanted| wanted.allows(interpreter.version));
-    if let Some(interpreter) = installed.iter().find(fits) {
-        return Ok(interpreter.clone());
-    }
-    let dotted = |version: &[u32; 3]| version.map(|number| number.to_string()).join(".");
-    let there: Vec<String> = installed.iter().map(|interpreter| dotted(&interpreter.version)).collect();
+fn none_fits(installed: &[Interpreter], wanted: Option<&PythonVersion>) -> String {
+    let dotted = |one: &Interpreter| one.version.map(|number| number.to_string()).join(".");
+    let there: Vec<String> = installed.iter().map(dotted).collect();
     let there =
         if there.is_empty() { "none is installed".to_owned() } else { format!("installed: {}", there.join(", ")) };
     let wanted = wanted.map_or_else(|| "3.10 or later".to_owned(), ToString::to_string);
-    Err(WorkerError::Unavailable(format!("this toolset needs Python {wanted}; {there}")))
+    format!("this toolset needs Python {wanted}; {there}")
 }

@@ -11,6 +11,7 @@ mod logs;
 mod packages;
 mod parent;
 mod program;
+mod requirements;
 mod rooms;
 mod running;
 mod workers;

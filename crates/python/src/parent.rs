@@ -22,13 +22,12 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
+use crate::environment::Lent;
 use crate::frames;
 use crate::interpreter::Interpreter;
 use crate::program::{Described, Description, Entry, Program};
 use crate::workers::{Settings, WorkerError};
 
-/// How long a toolset's modules may take to be imported.
-const IMPORT: Duration = Duration::from_secs(60);
 /// The most bytes that a toolset may say of its tools.
 const LONGEST: u64 = 16 * 1024 * 1024;
 /// How many children wait for a call.
@@ -74,6 +73,8 @@ pub(crate) struct Parent {
     pub(crate) generation: String,
     pub(crate) powers: (bool, bool),
     pub(crate) description: Description,
+    /// Its packages stay as long as it does.
+    _environment: Option<Lent>,
     used: Mutex<Instant>,
     alive: Arc<AtomicBool>,
     ending: AtomicBool,
@@ -94,7 +95,7 @@ pub(crate) struct Makings<'a> {
     pub(crate) keeper: &'a Arc<Keeper>,
     pub(crate) packages: &'a Path,
     pub(crate) interpreter: &'a Interpreter,
-    pub(crate) environment: Option<&'a Path>,
+    pub(crate) environment: Option<&'a Lent>,
     pub(crate) settings: &'a Settings,
 }
 
@@ -105,7 +106,7 @@ impl Parent {
         let namespaces = keeper.has_namespaces();
         let places = places(makings, program);
         let mut folders: Vec<(&Path, &Path)> = vec![(packages, &places.sdk), (&program.folder, &places.root)];
-        folders.extend(environment.iter().copied().zip(places.environment.as_deref()));
+        folders.extend(environment.map(|folder| folder.as_path()).zip(places.environment.as_deref()));
         folders.extend(interpreter.folder().map(|folder| (folder, folder)));
         let (mut trees, mut mounts) = (Vec::new(), Vec::new());
         if namespaces {
@@ -150,12 +151,12 @@ impl Parent {
             frames::write(&mut hello, &first).await?;
             frames::read::<Found>(&mut hello, LONGEST).await
         };
-        let found = match tokio::time::timeout(IMPORT, described).await {
+        let found = match tokio::time::timeout(settings.import, described).await {
             Ok(Ok(Some(found))) => found,
             outcome => {
                 let _ = keeper.end(started).await;
                 let what = match outcome {
-                    Err(_) => format!("its code was still being imported after {} seconds", IMPORT.as_secs()),
+                    Err(_) => format!("its code was still being imported after {} seconds", settings.import.as_secs()),
                     Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
                     Ok(_) => "its code ended the process that imported it".to_owned(),
                 };
@@ -173,6 +174,7 @@ impl Parent {
             generation: program.generation.clone(),
             powers: (program.network, program.listen),
             description,
+            _environment: environment.cloned(),
             used: Mutex::new(Instant::now()),
             alive,
             ending: AtomicBool::new(false),
@@ -245,12 +247,12 @@ fn places(makings: &Makings<'_>, program: &Program) -> Places {
         ["/usr", "/bin", "/lib", "/lib64", "/dev", "/proc/self"].into_iter().map(PathBuf::from).collect();
     reading.extend(keeper::ETC.iter().map(|name| Path::new("/etc").join(name)));
     reading.extend([makings.packages.to_owned(), program.folder.clone()]);
-    reading.extend(makings.environment.map(Path::to_owned));
+    reading.extend(makings.environment.map(|folder| folder.to_path_buf()));
     reading.extend(makings.interpreter.folder().map(Path::to_owned));
     Places {
         sdk: makings.packages.to_owned(),
         root: program.folder.clone(),
-        environment: makings.environment.map(Path::to_owned),
+        environment: makings.environment.map(|folder| folder.to_path_buf()),
         workspace: "",
         writing: vec!["/tmp", "/dev/null", "/dev/zero", "/dev/shm"],
         reading,

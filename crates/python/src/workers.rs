@@ -14,7 +14,7 @@ use tokio::sync::{OnceCell, watch};
 
 use crate::call::{Event, Failure, FailureKind, Finished, Job, Stop, stopped};
 use crate::environment::Environments;
-use crate::interpreter::{self, Interpreter};
+use crate::interpreter::{Interpreter, Interpreters};
 use crate::packages;
 use crate::parent::{Makings, Parent, StartError};
 use crate::program::{Described, Description, Entry, Program};
@@ -40,6 +40,8 @@ pub struct Settings {
     pub passed: Vec<String>,
     /// An idle parent ends after this long.
     pub idle: Duration,
+    /// How long a toolset's modules may take to be imported.
+    pub import: Duration,
 }
 
 /// Why there is no worker.
@@ -74,7 +76,7 @@ pub struct Workers(Arc<Inner>);
 struct Inner {
     settings: Settings,
     environments: Environments,
-    interpreters: OnceCell<Vec<Interpreter>>,
+    interpreters: Interpreters,
     packages: OnceCell<PathBuf>,
     keeper: tokio::sync::Mutex<Option<Arc<Keeper>>>,
     parents: Mutex<HashMap<Key, Arc<Slot>>>,
@@ -92,7 +94,7 @@ impl Workers {
         Self(Arc::new(Inner {
             environments: Environments::new(&settings.data),
             settings,
-            interpreters: OnceCell::new(),
+            interpreters: Interpreters::default(),
             packages: OnceCell::new(),
             keeper: tokio::sync::Mutex::default(),
             parents: Mutex::default(),
@@ -132,6 +134,25 @@ impl Workers {
     pub async fn prepare(&self, program: &Program, heard: UnboundedSender<String>) -> Result<(), WorkerError> {
         let interpreter = self.interpreter(program).await?;
         self.0.environments.of(program, &interpreter, &heard).await.map(drop)
+    }
+
+    /// Removes the environments that none of these programs needs, which are all that there are, and that no worker uses.
+    pub async fn keep_environments(&self, programs: &[Program]) {
+        if self.0.environments.is_empty() {
+            return;
+        }
+        let mut needed = Vec::new();
+        for program in programs {
+            // One without an interpreter cannot run, and needs nothing.
+            if let Ok(interpreter) = self.interpreter(program).await {
+                needed.push((program.clone(), interpreter));
+            }
+        }
+        let inner = Arc::clone(&self.0);
+        let removed = tokio::task::spawn_blocking(move || inner.environments.keep(&needed)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(%error, "packages that no toolset needs could not be removed");
+        }
     }
 
     /// What a program's code says of its tools. The environment is built if it must be.
@@ -249,8 +270,7 @@ impl Workers {
     }
 
     async fn interpreter(&self, program: &Program) -> Result<Interpreter, WorkerError> {
-        let installed = self.0.interpreters.get_or_init(interpreter::find).await;
-        interpreter::choose(installed, program.needs.version.as_ref())
+        self.0.interpreters.choose(program.needs.version.as_ref()).await
     }
 
     /// The keeper, which is started if there is none, or none any more.
@@ -311,7 +331,7 @@ impl Workers {
             keeper: &keeper,
             packages: &packages,
             interpreter: &interpreter,
-            environment: environment.as_deref(),
+            environment: environment.as_ref(),
             settings: &self.0.settings,
         };
         let parent = match Parent::start(&makings, program, &program.entries).await {

@@ -66,6 +66,7 @@ impl Calls {
         lives.iter().for_each(|live| live.end(why.clone()));
         self.0.workers.end_toolset(org, toolset).await;
         all_over(&lives).await;
+        self.0.toolsets.keep_environments().await;
     }
 
     /// Ends everything of a chat that is about to go.

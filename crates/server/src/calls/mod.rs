@@ -93,6 +93,7 @@ impl CallSettings {
             most_left_running: self.max_processes,
             passed: self.pass_environment.clone(),
             idle: IDLE,
+            import: IMPORT,
         }
     }
 }
@@ -118,6 +119,9 @@ const MOST_RESULT_BYTES: u64 = 16 << 20;
 
 /// A toolset's worker that nobody uses ends after this long.
 const IDLE: Duration = Duration::from_secs(600);
+
+/// So long a toolset's modules may take to be imported.
+const IMPORT: Duration = Duration::from_secs(60);
 
 /// All calls of a server. Clones share them.
 #[derive(Clone)]

@@ -85,7 +85,16 @@ impl Toolsets {
             let known = installed.into_iter().map(|one| (one.toolset.id, one.toolset.generation)).collect();
             self.shelf(&org).tidy_up(&known)?;
         }
+        self.keep_environments().await;
         Ok(())
+    }
+
+    /// Removes the packages that no toolset of anybody needs any more. They can be had again, so that it may fail.
+    pub(crate) async fn keep_environments(&self) {
+        match self.programs().await {
+            Ok(programs) => self.workers.keep_environments(&programs).await,
+            Err(error) => tracing::warn!(%error, "packages that no toolset needs could not be removed"),
+        }
     }
 }
 

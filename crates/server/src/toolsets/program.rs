@@ -3,9 +3,19 @@
 use kitbag_model::{Installed, OrgId};
 use kitbag_python::{Entry, Program};
 
-use super::Toolsets;
+use super::{ToolsetError, Toolsets};
 
 impl Toolsets {
+    /// The code of all toolsets of all organisations.
+    pub(super) async fn programs(&self) -> Result<Vec<Program>, ToolsetError> {
+        let mut programs = Vec::new();
+        for org in self.store.system().await?.organization_ids().await? {
+            let installed = self.store.read(&org).await?.all_installed().await?;
+            programs.extend(installed.iter().map(|one| self.program(&org, one)));
+        }
+        Ok(programs)
+    }
+
     /// The code of an installed toolset. It reaches the machine's network only if a person trusts it; what it leaves running
     /// stays in the sandbox, and is listed and stopped with the chat.
     pub(super) fn program(&self, org: &OrgId, one: &Installed) -> Program {
