@@ -134,7 +134,10 @@ pub(crate) struct Picture {
 impl Picture {
     pub(crate) async fn take(server: &Server, data: &Path) -> Self {
         let mut files = on_disk(data);
-        files.retain(|path, _| !path.starts_with("kitbag.db") && path != "test-server.log");
+        // What the program itself keeps there is nobody's toolset: it is written when it is first needed.
+        let own =
+            |path: &str| path.starts_with("kitbag.db") || path.starts_with("runtime/") || path == "test-server.log";
+        files.retain(|path, _| !own(path));
         let mut lists = Vec::new();
         for path in [TOOLSETS, TOOLS, SERVERS, "/v1/orgs/local/available-tools", "/v1/orgs/local/chats"] {
             let items = match path {
