@@ -50,7 +50,7 @@ pub(super) async fn call(
             Verdict::Yes => decide(client, &call, true, None).await?,
             Verdict::No => decide(client, &call, false, None).await?,
             Verdict::Left => cancel(client, &call).await?,
-            Verdict::Nobody => return nobody(&call, output),
+            Verdict::Nobody => return nobody(&call, flags.chat.is_some(), output),
         }
     } else {
         call
@@ -167,13 +167,15 @@ async fn verdict(
 }
 
 /// Says how a call can be decided that nobody here can decide.
-fn nobody(call: &Value, output: &Output) -> Result<ExitCode, Failure> {
+fn nobody(call: &Value, named: bool, output: &Output) -> Result<ExitCode, Failure> {
     output.result(call, |_| String::new())?;
-    let (id, chat) = (text(call, "id"), text(call, "chatId"));
+    let id = text(call, "id");
+    // The chat of this folder need not be named.
+    let chat = if named { format!(" --chat {}", text(call, "chatId")) } else { String::new() };
     output.note(&format!(
         "error: {} asks before it runs, and there is nobody to ask here. Until {} the call waits:\n  \
-         kitbag tool decide {id} --chat {chat} --yes    lets it run\n  \
-         kitbag tool decide {id} --chat {chat} --no     takes it back\n\
+         kitbag tool decide {id}{chat} --yes    lets it run\n  \
+         kitbag tool decide {id}{chat} --no     takes it back\n\
          With --yes, `kitbag tool call` does not ask.",
         visible::line(text(call, "toolId")),
         text(call, "expiresAt"),

@@ -51,6 +51,8 @@ pub(super) async fn of(client: &Client, call: &Value, changes: &[Value]) -> Resu
             }
             None => None,
         },
+        // An edit is worth seeing, however its tool is called.
+        "" | "default" if is_patch(&result["diff"]) => Rendered::new("", text(result, "diff"), "diff"),
         "html" | "frame" => config["url"].as_str().and_then(|url| Rendered::new("shown at", url, "")),
         _ => None,
     })
@@ -107,6 +109,10 @@ fn terminal(call: &Value) -> Option<Rendered> {
         text.push_str(&format!("{end}({})", notes.join("; ")));
     }
     Some(Rendered { instead: true, ..Rendered::new("", &text, "")? })
+}
+
+fn is_patch(value: &Value) -> bool {
+    value.as_str().is_some_and(|patch| patch.starts_with("--- ") && patch.contains("\n@@ "))
 }
 
 /// The patches of all changes; none if there are none.

@@ -16,6 +16,9 @@ use crate::visible;
 /// More lines of what is shown are left out: a file can be read in other ways.
 const MOST_LINES: usize = 400;
 
+/// Layers of the sandbox whose absence is worth a word after each call.
+const GRAVE: [&str; 3] = ["namespaces", "no network", "landlock"];
+
 const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
@@ -60,8 +63,9 @@ async fn beside(client: &Client, call: &Value, output: &Output) -> Result<(), Fa
     for warning in call["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         output.note(&format!("warning: {}", visible::line(warning)));
     }
-    if let Some(missing) = call["sandbox"]["missing"].as_array().filter(|missing| !missing.is_empty()) {
-        let names: Vec<&str> = missing.iter().filter_map(Value::as_str).collect();
+    let missing = call["sandbox"]["missing"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let names: Vec<&str> = missing.filter(|name| GRAVE.contains(name)).collect();
+    if !names.is_empty() {
         output.note(&format!("warning: this machine could not give {}; see `kitbag doctor`", names.join(", ")));
     }
     let chat = segment(text(call, "chatId"));
@@ -125,7 +129,8 @@ fn report(call: &Value, shown: Option<&Rendered>, changes: &[Value], paint: &Pai
 /// How it went.
 fn head(call: &Value, paint: &Paint) -> String {
     let tool = visible::line(text(call, "toolId"));
-    let took = took(call).map(|took| format!(" in {took}")).unwrap_or_default();
+    let ran = !call["sandbox"].is_null();
+    let took = took(call).filter(|_| ran).map(|took| format!(" in {took}")).unwrap_or_default();
     match call["error"]["code"].as_str() {
         None => format!("{} {tool}{took}", paint.with(GREEN, "done")),
         Some(code) => format!("{} {tool}{took}: {code}", paint.with(RED, "failed")),
