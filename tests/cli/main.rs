@@ -1,6 +1,7 @@
 //! The command line from outside.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod calls;
 mod toolsets;
 
 use kitbag_testkit::cluster::{APP, Cluster, OWNER};
@@ -163,11 +164,11 @@ fn the_doctor_looks_at_everything() {
             "database",
             "python",
             "uv",
-            "bubblewrap",
             "namespaces",
+            "own user",
+            "control group",
             "landlock",
-            "seccomp",
-            "cgroups"
+            "seccomp"
         ]
     );
     for check in report["checks"].as_array().unwrap() {
@@ -177,7 +178,16 @@ fn the_doctor_looks_at_everything() {
     // Without programs to find, it says so and what to do, and does not fail: Kitbag itself runs.
     let bare = program.clone().env("PATH", "/nowhere").run(&["doctor"]);
     assert_eq!(bare.code, Some(0), "{bare:?}");
-    assert!(bare.stdout.contains("python3 is not installed") && bare.stdout.contains("pip install uv"), "{bare:?}");
+    assert!(bare.stdout.contains("pip install uv"), "{bare:?}");
+    // Where namespaces are not to be had, it says why, and how to do without.
+    let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let confined = program.clone().inside(&["unshare", "--user", "--map-root-user", "sh", "-c", forbid, "sh"]);
+    let confined = confined.run(&["doctor"]);
+    assert_eq!(confined.code, Some(0), "{confined:?}");
+    for word in ["user namespaces: ", "not without namespaces", "kernel.unprivileged_userns_clone", "--sandbox relaxed"]
+    {
+        assert!(confined.stdout.contains(word), "{word:?} is not in {confined:?}");
+    }
     // Without a database it does fail.
     std::fs::write(database.data().join("kitbag.db"), "no database ".repeat(100)).unwrap();
     let broken = program.run(&["doctor"]);

@@ -1,10 +1,11 @@
 //! What this machine offers to keep a process in: each layer is tried, not guessed from a version.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
-use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
+use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
 
-use crate::process::Spec;
+use crate::keeper::{Keeper, KeeperError};
 
 /// One layer of the sandbox.
 #[derive(Clone, Debug)]
@@ -17,44 +18,76 @@ pub struct Layer {
     pub advice: &'static str,
 }
 
-/// Tries all layers.
-pub async fn layers() -> Vec<Layer> {
-    vec![bubblewrap().await, namespaces().await, landlock(), seccomp(), cgroups()]
+/// Tries all layers. `keeper` is the command that starts one; `data` is a folder like those that tools get to see.
+pub async fn layers(keeper: &[PathBuf], data: &Path) -> Vec<Layer> {
+    let mut layers = keeper_layers(keeper, data).await;
+    layers.extend([landlock(), seccomp()]);
+    layers
 }
 
-async fn bubblewrap() -> Layer {
-    let found = match Spec::new("bwrap").args(["--version"]).run().await {
-        Ok(ended) if ended.code == Some(0) => Ok(ended.stdout.trim().to_owned()),
-        Ok(ended) => Err(ended.stderr.trim().to_owned()),
-        Err(error) => Err(error.to_string()),
+/// Starts a keeper and lets it make a chat's room, as for a call. It ends when this returns.
+async fn keeper_layers(command: &[PathBuf], data: &Path) -> Vec<Layer> {
+    let made = async {
+        let keeper = Keeper::start(command, data, false).await?;
+        keeper.room().await?;
+        Ok::<_, KeeperError>(keeper.extras())
     };
-    Layer { name: "bubblewrap", found, advice: "install it: apt-get install bubblewrap" }
-}
-
-/// Makes the namespaces that a tool runs in, for a moment.
-async fn namespaces() -> Layer {
-    let args = ["--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--fork", "true"];
-    let found = match Spec::new("unshare").args(args).run().await {
-        Ok(ended) if ended.code == Some(0) => Ok("user, mount, pid, net, ipc".to_owned()),
-        Ok(ended) => Err(ended.stderr.trim().to_owned()),
-        Err(error) => Err(error.to_string()),
+    let (found, extras) = match made.await {
+        Ok(extras) => (Ok("user, mount, pid, net".to_owned()), extras.map(|(_, given)| given)),
+        // Its own text sends people here.
+        Err(KeeperError::Start(reason) | KeeperError::Refused(reason)) => (Err(reason), [false; 2]),
+        Err(KeeperError::Gone(error)) => (Err(error.to_string()), [false; 2]),
     };
-    Layer {
-        name: "namespaces",
-        found,
-        advice: "allow them for ordinary users: sysctl kernel.unprivileged_userns_clone=1 and, on Ubuntu, \
-                 kernel.apparmor_restrict_unprivileged_userns=0; in a container, run it with user namespaces allowed",
-    }
+    let (no_reason, [own_user, group]) = (found.is_err(), extras);
+    let extra = |given: bool, what: &str, why: &str| match (given, no_reason) {
+        (true, _) => Ok(what.to_owned()),
+        (false, true) => Err("not without namespaces".to_owned()),
+        (false, false) => Err(why.to_owned()),
+    };
+    vec![
+        Layer {
+            name: "namespaces",
+            found,
+            advice: "allow them for ordinary users: sysctl kernel.unprivileged_userns_clone=1 and, on Ubuntu, \
+                     kernel.apparmor_restrict_unprivileged_userns=0; in a container, run it with user namespaces allowed",
+        },
+        Layer {
+            name: "own user",
+            found: extra(
+                own_user,
+                "tools have no rights outside",
+                "the data folder's file system cannot be mapped to another user",
+            ),
+            advice: "run Kitbag as an ordinary user, or keep its data on ext4, xfs, btrfs or tmpfs",
+        },
+        Layer {
+            name: "control group",
+            found: extra(group, "memory and processes of all tools together", "no group can be made here"),
+            advice: "let Kitbag make control groups, such as by Delegate=yes in a systemd unit; until then each process has \
+                     its own limit, and all of them together have none",
+        },
+    ]
 }
 
 fn landlock() -> Layer {
     let works = |abi: &ABI| {
         let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-        rules.handle_access(AccessFs::from_all(*abi)).and_then(|rules| rules.create()).is_ok()
+        let rules = rules.handle_access(AccessFs::from_all(*abi));
+        let rules = match *abi {
+            ABI::V6 => rules
+                .and_then(|rules| rules.handle_access(AccessNet::from_all(*abi)))
+                .and_then(|rules| rules.scope(Scope::from_all(*abi))),
+            ABI::V4 | ABI::V5 => rules.and_then(|rules| rules.handle_access(AccessNet::from_all(*abi))),
+            _ => rules,
+        };
+        rules.and_then(|rules| rules.create()).is_ok()
     };
-    let newest = [ABI::V5, ABI::V3, ABI::V2, ABI::V1].into_iter().find(works);
-    let found =
-        newest.map(|abi| format!("file rules of ABI {}", abi as i32)).ok_or_else(|| "the kernel refuses it".to_owned());
+    let newest = [ABI::V6, ABI::V5, ABI::V4, ABI::V3, ABI::V2, ABI::V1].into_iter().find(works);
+    let found = match newest {
+        Some(ABI::V6) => Ok("ABI 6 or later".to_owned()),
+        Some(abi) => Ok(format!("ABI {}", abi as i32)),
+        None => Err("the kernel refuses it".to_owned()),
+    };
     Layer { name: "landlock", found, advice: "use Linux 5.13 or later, started with landlock among its lsm= modules" }
 }
 
@@ -63,19 +96,4 @@ fn seccomp() -> Layer {
     let found =
         if actions.contains("errno") { Ok("filters".to_owned()) } else { Err("the kernel has no filters".to_owned()) };
     Layer { name: "seccomp", found, advice: "use a kernel built with CONFIG_SECCOMP_FILTER" }
-}
-
-fn cgroups() -> Layer {
-    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let has = |kind: &str| mounts.lines().any(|line| line.split(' ').nth(2) == Some(kind));
-    let found = match (fs::exists("/sys/fs/cgroup/cgroup.controllers").unwrap_or(false), has("cgroup")) {
-        (true, _) => Ok("version 2".to_owned()),
-        (false, true) => Ok("version 1".to_owned()),
-        (false, false) => Err("none are mounted".to_owned()),
-    };
-    Layer {
-        name: "cgroups",
-        found,
-        advice: "mount them, so that memory and process limits hold for a tool's whole tree",
-    }
 }

@@ -1,10 +1,16 @@
 //! The tree of commands. Doc comments here are the help texts.
 
+mod chat;
+mod tool;
+
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+
+pub(crate) use chat::ChatCommand;
+pub(crate) use tool::{CallFlags, DecideFlags, ToolCommand};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
 
@@ -43,7 +49,7 @@ pub(crate) struct Place {
 pub(crate) enum Command {
     /// Start the server
     Serve(Box<ServeFlags>),
-    /// Make, list, read and delete chats and their messages
+    /// Make, list, read and delete chats and their messages; see what their tools left running
     #[command(subcommand)]
     Chat(ChatCommand),
     /// The files of a chat, and every state they were ever in
@@ -57,7 +63,7 @@ pub(crate) enum Command {
     /// Make, check, install, change and take along toolsets
     #[command(subcommand)]
     Toolset(ToolsetCommand),
-    /// The tools of all toolsets, and what holds for each
+    /// List, read and call the tools of all toolsets
     #[command(subcommand)]
     Tool(ToolCommand),
     /// The MCP servers that toolsets declare
@@ -200,48 +206,6 @@ pub(crate) struct ServeFlags {
     /// How to log [default: text on a terminal, json otherwise]
     #[arg(long, env = "KITBAG_LOG_FORMAT", value_name = "FORMAT", value_parser = ["text", "json"])]
     pub(crate) log_format: Option<String>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum ChatCommand {
-    /// Make a chat
-    New {
-        /// Its title
-        #[arg(long)]
-        title: Option<String>,
-        /// A tool it may use; may be given several times
-        #[arg(long = "tool", value_name = "SELECTOR")]
-        tools: Vec<String>,
-    },
-    /// List the chats, newest first
-    List {
-        /// How many at the most; all, if absent
-        #[arg(long)]
-        limit: Option<usize>,
-    },
-    /// Show a chat and its messages
-    Show {
-        /// The chat's id
-        chat: String,
-    },
-    /// Add a message, which becomes the one the chat stands at
-    Say {
-        /// The chat's id
-        chat: String,
-        /// What it says
-        text: String,
-        /// user, assistant or tool
-        #[arg(long, default_value = "user")]
-        role: String,
-        /// The message to go below; the one the chat stands at, if absent
-        #[arg(long, value_name = "MESSAGE")]
-        parent: Option<String>,
-    },
-    /// Delete a chat with everything in it
-    Delete {
-        /// The chat's id
-        chat: String,
-    },
 }
 
 #[derive(Subcommand)]
@@ -394,6 +358,11 @@ pub(crate) enum ToolsetCommand {
         #[arg(long)]
         force: bool,
     },
+    /// Build what its Python tools need and look into their code, which is otherwise done at the first call
+    Prepare {
+        /// The toolset
+        id: String,
+    },
     /// List the installed toolsets
     List,
     /// Show a toolset with its tools, servers and skills
@@ -476,24 +445,6 @@ pub(crate) struct OverrideFlags {
     /// Whether it is there at all
     #[arg(long, value_name = "BOOL")]
     pub(crate) enabled: Option<bool>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum ToolCommand {
-    /// List the tools, by toolset
-    List {
-        /// Only those whose id, name, toolset or description have all of these words
-        #[arg(long, value_name = "WORDS")]
-        search: Option<String>,
-        /// Only those that can be called now
-        #[arg(long)]
-        available: bool,
-    },
-    /// Show a tool, with where each of its values comes from
-    Show {
-        /// The tool's id
-        tool: String,
-    },
 }
 
 #[derive(Subcommand)]

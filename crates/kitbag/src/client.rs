@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{HeaderName, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use kitbag_server::App;
 use kitbag_store::Store;
@@ -23,6 +23,9 @@ use crate::file_body::FileBody;
 
 /// How long a server that is just starting may take to say where it is.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+const NO_WAIT: &str = "respond-async";
 
 /// A way to the API.
 pub(crate) enum Client {
@@ -89,6 +92,21 @@ impl Client {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(Method::POST, path, Sent::Json(body)).await
+    }
+
+    /// Posts and does not wait for what that starts.
+    pub(crate) async fn post_and_go(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(Method::POST, path, Sent::Begin(body)).await
+    }
+
+    /// An answer that goes on and on, part by part.
+    pub(crate) async fn stream(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(Method::GET, path, Sent::Nothing).await
+    }
+
+    /// Whether there is no server: what this process starts ends with it.
+    pub(crate) fn is_inside(&self) -> bool {
+        matches!(self, Self::Inside { .. })
     }
 
     pub(crate) async fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
@@ -174,17 +192,20 @@ impl Client {
 enum Sent<'a> {
     Nothing,
     Json(&'a Value),
+    /// JSON, to be answered before the work is done.
+    Begin(&'a Value),
     Stream(FileBody),
 }
 
 /// The body of an answer, part by part.
-enum Answer {
+pub(crate) enum Answer {
     Http(Box<reqwest::Response>),
     Inside(Body),
 }
 
 impl Answer {
-    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    /// The next part. One that was not waited for to its end is not lost.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         let broken = "the answer broke off";
         match self {
             Self::Http(response) => response.chunk().await.doing(broken),
@@ -218,6 +239,9 @@ async fn over_http(
     request = match body {
         Sent::Nothing => request,
         Sent::Json(value) => request.header(header::CONTENT_TYPE, "application/json").body(value.to_string()),
+        Sent::Begin(value) => {
+            request.header(header::CONTENT_TYPE, "application/json").header(PREFER, NO_WAIT).body(value.to_string())
+        }
         Sent::Stream(body) => {
             request.header(header::CONTENT_TYPE, &body.kind).body(reqwest::Body::wrap_stream(body.parts))
         }
@@ -238,6 +262,10 @@ async fn in_process(
         Sent::Nothing => request.body(Body::empty()),
         Sent::Json(value) => {
             request.header(header::CONTENT_TYPE, "application/json").body(Body::from(value.to_string()))
+        }
+        Sent::Begin(value) => {
+            let request = request.header(header::CONTENT_TYPE, "application/json").header(PREFER, NO_WAIT);
+            request.body(Body::from(value.to_string()))
         }
         Sent::Stream(body) => request.header(header::CONTENT_TYPE, &body.kind).body(Body::from_stream(body.parts)),
     };

@@ -7,10 +7,13 @@ mod client;
 mod commands;
 mod config;
 mod data;
+mod events;
 mod failure;
 mod file_body;
+mod here;
 mod logging;
 mod output;
+mod visible;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! What a command prints: JSON for programs, or text for people. Everything else goes to stderr.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -20,6 +20,22 @@ impl Output {
     /// Whether a program reads it.
     pub(crate) fn is_json(&self) -> bool {
         self.json
+    }
+
+    /// Whether there is somebody to ask.
+    pub(crate) fn has_person(&self) -> bool {
+        !self.json && io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Whether what is printed may be coloured.
+    pub(crate) fn has_colours(&self) -> bool {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        !self.json && wanted && io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    }
+
+    /// Says something beside the result.
+    pub(crate) fn note(&self, text: &str) {
+        let _ = writeln!(io::stderr(), "{text}");
     }
 
     /// Prints a result: `value` for programs, what `text` makes of it for people.

@@ -15,12 +15,13 @@ pub struct Program {
     data: PathBuf,
     env: Vec<(String, String)>,
     wrapper: Vec<String>,
+    folder: Option<PathBuf>,
 }
 
 impl Program {
     /// The binary under test on a data folder. Tests pass `env!("CARGO_BIN_EXE_kitbag")`.
     pub fn new(binary: &str, data: &Path) -> Self {
-        Self { binary: binary.into(), data: data.to_owned(), env: Vec::new(), wrapper: Vec::new() }
+        Self { binary: binary.into(), data: data.to_owned(), env: Vec::new(), wrapper: Vec::new(), folder: None }
     }
 
     /// The binary under test on the data folder and the database of a test.
@@ -35,6 +36,12 @@ impl Program {
     /// With one more variable in the environment.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Started in this folder.
+    pub fn at(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
         self
     }
 
@@ -53,6 +60,9 @@ impl Program {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
+        }
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command

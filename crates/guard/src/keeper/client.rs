@@ -67,6 +67,8 @@ impl Keeper {
         let mut keeper = tokio::process::Command::new(&command[0]);
         keeper.args(&command[1..]).arg(data).args(plain.then_some("--plain")).env_clear().current_dir("/");
         keeper.stdin(Stdio::from(porter)).stdout(Stdio::from(inner)).stderr(Stdio::inherit());
+        // A Ctrl-C on the terminal is for the server, which ends its tools in good order.
+        keeper.process_group(0);
         let mut child = keeper.spawn().map_err(|error| KeeperError::Start(error.to_string()))?;
         // The commands hold the other ends; they must close when the keeper does.
         drop(keeper);

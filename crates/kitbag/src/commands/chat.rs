@@ -4,21 +4,23 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::tool::commands;
 use crate::cli::{ChatCommand, Place};
 use crate::client::{Client, segment};
 use crate::failure::Failure;
+use crate::here;
 use crate::output::{Output, table, text};
 
 const CHATS: &str = "/v1/orgs/local/chats";
 
 pub(crate) async fn run(place: &Place, command: ChatCommand, output: &Output) -> Result<ExitCode, Failure> {
     let client = Client::open(place).await?;
-    let done = dispatch(&client, command, output).await;
+    let done = dispatch(&client, place, command, output).await;
     client.close().await;
     done
 }
 
-async fn dispatch(client: &Client, command: ChatCommand, output: &Output) -> Result<ExitCode, Failure> {
+async fn dispatch(client: &Client, place: &Place, command: ChatCommand, output: &Output) -> Result<ExitCode, Failure> {
     match command {
         ChatCommand::New { title, tools } => {
             let selectors = (!tools.is_empty()).then_some(tools);
@@ -43,6 +45,16 @@ async fn dispatch(client: &Client, command: ChatCommand, output: &Output) -> Res
             let message = client.post(&format!("{CHATS}/{}/messages", segment(&chat)), &body).await?;
             output.result(&message, |message| text(message, "id").to_owned())
         }
+        ChatCommand::Processes { chat } => {
+            let chat = here::chat(client, place, chat).await?;
+            let processes = client.get(&format!("{CHATS}/{}/processes", segment(&chat))).await?;
+            output.result(&processes, process_table)
+        }
+        ChatCommand::Stop { process, chat } => {
+            let chat = here::chat(client, place, chat).await?;
+            client.delete(&format!("{CHATS}/{}/processes/{}", segment(&chat), segment(&process))).await?;
+            output.result(&json!({ "stopped": process }), |_| format!("stopped {process}"))
+        }
         ChatCommand::Delete { chat } => {
             client.delete(&format!("{CHATS}/{}", segment(&chat))).await?;
             output.result(&json!({ "deleted": chat }), |_| format!("deleted {chat}"))
@@ -56,6 +68,20 @@ fn chat_table(chats: &[Value]) -> String {
     }
     let row = |chat: &Value| ["id", "updatedAt", "title"].map(|field| text(chat, field).to_owned());
     table(["CHAT", "CHANGED", "TITLE"], &chats.iter().map(row).collect::<Vec<_>>())
+}
+
+/// What calls left running.
+fn process_table(processes: &Value) -> String {
+    let items = processes["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if items.is_empty() {
+        return "Nothing runs.".to_owned();
+    }
+    let row = |process: &Value| {
+        let ports = process["ports"].as_array().into_iter().flatten().map(ToString::to_string);
+        let (id, toolset) = (text(process, "id").to_owned(), text(process, "toolsetId").to_owned());
+        [id, toolset, ports.collect::<Vec<_>>().join(","), commands(process).join("; ")]
+    };
+    table(["PROCESS", "TOOLSET", "PORTS", "COMMAND"], &items.iter().map(row).collect::<Vec<_>>())
 }
 
 /// The messages in the order they were added; `*` marks those on the way to where the chat stands.

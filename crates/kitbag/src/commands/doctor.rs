@@ -15,6 +15,12 @@ use crate::output::{Output, table};
 
 const GIB: u64 = 1 << 30;
 
+/// This very program, as the server starts it to make sandboxes.
+const KEEPER: [&str; 2] = ["/proc/self/exe", "guard-keeper"];
+
+/// Without these no tool is called, unless the configuration says so.
+const REQUIRED: [&str; 3] = ["namespaces", "landlock", "seccomp"];
+
 /// How a check went.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
@@ -55,9 +61,11 @@ impl Check {
 pub(crate) async fn run(place: &Place, output: &Output) -> Result<ExitCode, Failure> {
     let folder = DataFolder::open(place)?;
     let mut checks = vec![data_folder(&folder), disk(&folder), database(place).await, python().await, uv().await];
-    checks.extend(sandbox::layers().await.into_iter().map(|layer| match layer.found {
-        Ok(found) => Check::good(layer.name, found),
-        Err(reason) => Check::wrong(layer.name, Verdict::Missing, reason, layer.advice),
+    checks.extend(sandbox::layers(&KEEPER.map(Into::into), folder.path()).await.into_iter().map(|layer| {
+        match layer.found {
+            Ok(found) => Check::good(layer.name, found),
+            Err(reason) => Check::wrong(layer.name, Verdict::Missing, reason, layer.advice),
+        }
     }));
     let value = json!({
         "ok": checks.iter().all(|check| check.verdict != Verdict::Bad),
@@ -79,6 +87,15 @@ fn report(checks: &[Check]) -> String {
     }
     text.push_str("\n\nWhat to do:");
     wrong.for_each(|check| text.push_str(&format!("\n  {}: {}", check.name, check.advice)));
+    let lacks = |check: &&Check| check.verdict != Verdict::Good && REQUIRED.contains(&check.name);
+    let lacking: Vec<&str> = checks.iter().filter(lacks).map(|check| check.name).collect();
+    if !lacking.is_empty() {
+        text.push_str(&format!(
+            "\n\nWithout {} no tool is called. `kitbag serve --sandbox relaxed` (KITBAG_SANDBOX=relaxed, or \
+             sandbox = \"relaxed\" in kitbag.toml) calls them all the same and notes in each call what was missing.",
+            lacking.join(" and ")
+        ));
+    }
     text
 }
 
@@ -145,23 +162,25 @@ async fn database(place: &Place) -> Check {
     }
 }
 
+/// The Python that runs toolsets which ask for no certain one.
 async fn python() -> Check {
     let advice = "install Python 3.10 or later; Python tools need it";
-    let script = "import sys; print('.'.join(map(str, sys.version_info[:3])), sys.executable)";
-    match Spec::new("python3").args(["-c", script]).run().await {
-        Ok(ended) if ended.code == Some(0) => {
-            let found = ended.stdout.trim().to_owned();
-            let mut numbers = found.split(['.', ' ']).map(|part| part.parse::<u32>().unwrap_or(0));
-            let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-            if version >= (3, 10) {
-                Check::good("python", found)
-            } else {
-                Check::wrong("python", Verdict::Missing, found, advice)
-            }
+    let script = "import os, sys; print('.'.join(map(str, sys.version_info[:3])), os.path.realpath(sys.executable))";
+    let mut found = String::new();
+    // The second is looked for as well, whatever the path says.
+    for name in ["python3", "/usr/bin/python3"] {
+        let said = match Spec::new(name).args(["-I", "-S", "-c", script]).run().await {
+            Ok(ended) if ended.code == Some(0) => ended.stdout.trim().to_owned(),
+            Ok(ended) => ended.stderr,
+            Err(error) => error.to_string(),
+        };
+        let mut numbers = said.split(['.', ' ']).map(|part| part.parse::<u32>().unwrap_or(0));
+        if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (3, 10) {
+            return Check::good("python", said);
         }
-        Ok(ended) => Check::wrong("python", Verdict::Missing, ended.stderr, advice),
-        Err(error) => Check::wrong("python", Verdict::Missing, error.to_string(), advice),
+        found = if found.is_empty() { said } else { found };
     }
+    Check::wrong("python", Verdict::Missing, found, advice)
 }
 
 async fn uv() -> Check {

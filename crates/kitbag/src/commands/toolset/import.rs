@@ -1,6 +1,6 @@
 //! `kitbag toolset import`, `validate`, `update`
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -72,7 +72,7 @@ pub(super) async fn import(
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let source = Source::find(source)?;
-    if how.trust || how.dry_run || !has_person(output) {
+    if how.trust || how.dry_run || !output.has_person() {
         return install(client, &source, how, how.trust, None, output).await;
     }
     let report = look(client, &source, how).await?;
@@ -99,7 +99,7 @@ pub(super) async fn update(client: &Client, id: &str, how: &ImportFlags, output:
     if how.dry_run {
         return output.result(&report, |_| String::new());
     }
-    let trust = how.trust || (has_person(output) && ask(&report)?);
+    let trust = how.trust || (output.has_person() && ask(&report)?);
     install(client, &source, how, trust, Some(&report), output).await
 }
 
@@ -125,11 +125,6 @@ async fn look(client: &Client, source: &Source, how: &ImportFlags) -> Result<Val
 
 fn literals(how: &ImportFlags) -> String {
     format!("replaceLiterals={}", how.replace_literals)
-}
-
-/// Whether there is somebody to ask.
-fn has_person(output: &Output) -> bool {
-    !output.is_json() && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Asks whether to trust what was shown, if there is anything to ask about.

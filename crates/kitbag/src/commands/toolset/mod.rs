@@ -11,8 +11,10 @@ use std::process::ExitCode;
 use kitbag_formats::manifest;
 use serde_json::{Map, Value, json};
 
+use super::tool::Watch;
 use crate::cli::{OverrideFlags, Place, ToolsetCommand};
 use crate::client::{Client, segment};
+use crate::events::Events;
 use crate::failure::Failure;
 use crate::output::{Output, text};
 
@@ -41,6 +43,7 @@ async fn dispatch(client: &Client, command: ToolsetCommand, output: &Output) -> 
         ToolsetCommand::Validate { source } => import::validate(client, &source, output).await,
         ToolsetCommand::Import { source, how } => import::import(client, &source, &how, output).await,
         ToolsetCommand::Update { id, how } => import::update(client, &id, &how, output).await,
+        ToolsetCommand::Prepare { id } => prepare(client, &id, output).await,
         ToolsetCommand::List => {
             let toolsets = client.list(TOOLSETS, &None, None).await?;
             output.result(&json!({ "items": toolsets }), |_| show::toolset_table(&toolsets))
@@ -84,6 +87,18 @@ async fn enable(client: &Client, id: &str, enabled: bool, output: &Output) -> Re
     let toolset = client.post(&format!("{}/enable", address(id)), &json!({ "enabled": enabled })).await?;
     let word = if enabled { "enabled" } else { "disabled" };
     output.result(&toolset, |toolset| format!("{word} {}", text(toolset, "id")))
+}
+
+async fn prepare(client: &Client, id: &str, output: &Output) -> Result<ExitCode, Failure> {
+    let mut watch = Watch::new(Events::of_all(client).await?, &format!("preparing {id}"))?;
+    let path = format!("{}/prepare", address(id));
+    let Some(prepared) = watch.during(client.post_nothing(&path)).await? else {
+        return Err(Failure::failed(format!("stopped before {id} was ready")));
+    };
+    drop(watch);
+    output.result(&prepared, show::prepared)?;
+    let broken = prepared["tools"].as_array().into_iter().flatten().any(|tool| !tool["problem"].is_null());
+    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 async fn export(

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::output::{plain, table, text};
+use crate::visible;
 
 pub(super) fn toolset_table(toolsets: &[Value]) -> String {
     if toolsets.is_empty() {
@@ -47,6 +48,26 @@ pub(super) fn toolset(toolset: &Value) -> String {
     lines.join("\n")
 }
 
+/// What was found in a toolset's code.
+pub(super) fn prepared(prepared: &Value) -> String {
+    let tools = prepared["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let broken: Vec<&Value> = tools.iter().filter(|tool| !tool["problem"].is_null()).collect();
+    let mut lines = vec![match (tools.len(), broken.len()) {
+        (0, _) => format!("{} has no Python tools", text(prepared, "id")),
+        (count, 0) => format!("{} is ready: {count} tools", text(prepared, "id")),
+        (count, broken) => format!("{}: {broken} of {count} tools cannot be called", text(prepared, "id")),
+    }];
+    for tool in broken {
+        lines.push(format!("{}\n  {}", plain(text(tool, "entrypoint")), indented(text(tool, "problem"))));
+    }
+    lines.join("\n")
+}
+
+/// A text whose further lines stand below its first.
+fn indented(text: &str) -> String {
+    visible::lines(text).trim_end().replace('\n', "\n  ")
+}
+
 /// A tool's id, what is special about it, its renderer and its title.
 pub(crate) fn tool_row(tool: &Value) -> [String; 4] {
     let mut marks = Vec::new();
@@ -55,6 +76,9 @@ pub(crate) fn tool_row(tool: &Value) -> [String; 4] {
     }
     if tool["requiresConfirmation"] == true {
         marks.push("asks");
+    }
+    if !tool["problem"].is_null() {
+        marks.push("broken");
     }
     [plain(text(tool, "id")), marks.join(","), text(tool, "renderer").to_owned(), plain(text(tool, "name"))]
 }
