@@ -247,5 +247,8 @@ async fn uv<'a>(
     // Its last words say most; a whole resolution would not help.
     let said: Vec<&str> = ended.stderr.trim().lines().collect();
     let said = said[said.len().saturating_sub(12)..].join("\n");
-    Err(WorkerError::Unavailable(format!("the packages of {toolset} cannot be installed:\n{said}")))
+    // It speaks of an option that nobody here can give.
+    let refused = said.contains("--no-build");
+    let advice = if refused { "\nA package is built from its source only if you trust the toolset." } else { "" };
+    Err(WorkerError::Unavailable(format!("the packages of {toolset} cannot be installed:\n{said}{advice}")))
 }
