@@ -284,8 +284,10 @@ async fn a_build_that_is_killed_leaves_nothing_broken() {
     let (mark, go_on) = (shop.folder().join("waits"), shop.folder().join("go-on"));
     // It does its work, and then waits to be killed, or at least for the process that started it.
     let script = format!(
-        "'{}' \"$@\" || exit; case \"$*\" in *'pip install'*) touch '{}'; while ! [ -e '{}' ]; do sleep 0.05; done;; esac",
+        "'{}' \"$@\" || exit; case \"$*\" in *'pip install'*) touch '{}'; while [ -e '{}' ] && ! [ -e '{}' ]; do sleep 0.05; done;; esac",
         on_the_path("uv").display(),
+        mark.display(),
+        // It goes with the folder at the end of the test, whoever is quicker.
         mark.display(),
         go_on.display()
     );
