@@ -14,6 +14,7 @@ mod kit;
 mod messages;
 mod operations;
 mod overrides;
+mod packages;
 mod restarts;
 mod running;
 mod tenants;
