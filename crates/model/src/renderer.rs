@@ -73,7 +73,7 @@ pub static RENDERERS: [Spec; 14] = [
     row("frame", &[], &[("url", KeyType::Text), ("port", KeyType::Port)], &[]),
     row("editor", &[], &[("path", KeyType::Text), ("editable", KeyType::Bool)], &[]),
     row("terminal", &[], &[], &["bash", "execute", "shell", "run_command", "exec"]),
-    row("file-diff", &[], &[], &["edit", "str_replace", "replace_in_file", "update_file", "write_file"]),
+    row("file-diff", &[], &[], &["edit", "edit_file", "str_replace", "replace_in_file", "update_file", "write_file"]),
     row("patch-diff", &[], &[], &["apply_patch", "applypatch", "patch"]),
     row("web-search", &[], &[], &["websearch", "web_search", "search_web", "google_search", "search"]),
     row("todo-list", &[], &[], &["todowrite", "todo_write", "update_todos", "todo_list"]),
