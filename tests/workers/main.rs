@@ -5,6 +5,7 @@ mod basics;
 mod confined;
 mod discovery;
 mod faults;
+mod forged;
 mod inference;
 mod kit;
 mod lasting;
