@@ -72,14 +72,22 @@ def escape() -> dict:
         "ptrace": call("ptrace", 16, 1, 0, 0),
         "vsock": _socket(40),
         "packet": _socket(17),
+        "netlink for firewalls": _socket(16, 12),
         "setuid": call("setuid", 0),
+        "set-id file": _made(lambda: (open("plain", "w").close(), os.chmod("plain", 0o4755))),
+        "set-gid file": _made(lambda: (open("plain", "w").close(), os.fchmod(os.open("plain", os.O_RDONLY), 0o2755))),
+        "new set-id file": _made(lambda: os.open("new", os.O_CREAT | os.O_WRONLY, 0o4755)),
+        "nameless set-id file": _made(lambda: os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o4755)),
         "unshare in a child": subprocess.run(["unshare", "--user", "--map-root-user", "true"]).returncode != 0,
         "setuid program": subprocess.run(["sh", "-c", "su -c true 2>/dev/null"], stdin=subprocess.DEVNULL).returncode != 0,
     }
 
-def _socket(family):
+def _socket(family, protocol=0):
+    return _made(lambda: socket.socket(family, socket.SOCK_STREAM if family == 40 else socket.SOCK_RAW, protocol).close())
+
+def _made(make):
     try:
-        socket.socket(family, socket.SOCK_STREAM if family == 40 else socket.SOCK_RAW).close()
+        make()
         return "done"
     except OSError as error:
         return errno.errorcode[error.errno]
@@ -218,7 +226,8 @@ async fn what_breaks_sandboxes_is_refused() {
     let tried = kit.returned(&program, "escape", Value::Null).await;
     let expected = json!({
         "unshare user": "EPERM", "mount": "EPERM", "chroot": "EPERM", "ptrace": "EPERM", "vsock": "EPERM", "packet": "EPERM",
-        "setuid": "EPERM", "unshare in a child": true, "setuid program": true,
+        "netlink for firewalls": "EPERM", "set-id file": "EPERM", "set-gid file": "EPERM", "new set-id file": "EPERM",
+        "nameless set-id file": "EPERM", "setuid": "EPERM", "unshare in a child": true, "setuid program": true,
     });
     // The number 0 is not even a user in there, which is another way to refuse it.
     let mut tried = tried;

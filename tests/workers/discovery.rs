@@ -60,6 +60,14 @@ async fn a_module_that_raises() {
 }
 
 #[tokio::test]
+async fn names_that_no_manifest_could_have() {
+    let named = |name: &str| format!("from covalt_toolset import tool\n@tool(name={name})\ndef a(): pass\n");
+    has_problem(&named("'\\x1b[2Kread_file'"), &["a"], &["its name", "control or direction"]).await;
+    has_problem(&named("'\\u202eelif_daer'"), &["a"], &["its name", "control or direction"]).await;
+    has_problem("def a(): pass\na.__doc__ = 'x' * 1_000_000\n", &["a"], &["its description", "at most"]).await;
+}
+
+#[tokio::test]
 async fn a_module_that_is_no_python() {
     has_problem("def f(:\n  return 1", &["f"], &["it cannot be imported", "SyntaxError", "bad.py"]).await;
 }

@@ -6,6 +6,7 @@ mod confined;
 mod discovery;
 mod environments;
 mod faults;
+mod forged;
 mod inference;
 mod kit;
 mod lasting;

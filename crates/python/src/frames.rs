@@ -6,6 +6,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+/// The most values of one frame: sixteen megabytes of text can be gigabytes of them.
+const HEAVIEST: u64 = 2_000_000;
+
+/// What an object counts, in values.
+const OBJECT: u64 = 8;
+
 /// The next frame; none at the end of the stream.
 pub(crate) async fn read<M: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
@@ -26,7 +32,27 @@ pub(crate) async fn read<M: DeserializeOwned>(
     if body.len() < length as usize {
         return Ok(None);
     }
+    if weight(&body) > HEAVIEST {
+        let what = "it has too many values: two million may be, and an object counts as eight";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
     Ok(Some(serde_json::from_slice(&body)?))
+}
+
+/// How much memory a text will need when it is read, in values. An object needs far more than its few bytes of text.
+fn weight(json: &[u8]) -> u64 {
+    let (mut weight, mut quoted, mut escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' if !quoted => weight += OBJECT,
+            b'[' | b',' if !quoted => weight += 1,
+            _ => {}
+        }
+    }
+    weight
 }
 
 /// Sends one frame.
@@ -36,4 +62,28 @@ pub(crate) async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &impl
     stream.write_all(&length.to_le_bytes()).await?;
     stream.write_all(&body).await?;
     stream.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read_text(text: &str) -> io::Result<Option<serde_json::Value>> {
+        let mut bytes = u32::try_from(text.len()).unwrap().to_le_bytes().to_vec();
+        bytes.extend_from_slice(text.as_bytes());
+        read(&mut bytes.as_slice(), 16 << 20).await
+    }
+
+    #[tokio::test]
+    async fn a_small_text_that_would_be_large_is_refused() {
+        let bomb = format!("[{}0]", "{\"\":0},".repeat(300_000));
+        assert_eq!(read_text(&bomb).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let bomb = format!("[{}0]", "0,".repeat(2_000_001));
+        assert_eq!(read_text(&bomb).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        // A text is one value, whatever is in it.
+        let text = format!("[{:?}, {:?}]", "{\"[,\\".repeat(1_000_000), "é");
+        assert!(read_text(&text).await.unwrap().is_some());
+        let table = format!("[{}0]", "{\"a\":1,\"b\":\"x\"},".repeat(100_000));
+        assert!(read_text(&table).await.unwrap().is_some());
+    }
 }

@@ -36,7 +36,17 @@ impl Log {
         Self(Arc::new(Mutex::new(tail)))
     }
 
-    pub(crate) fn say(&self, stream: Stream, text: String) {
+    pub(crate) fn say(&self, stream: Stream, text: &str) {
+        let mut rest = text;
+        while rest.len() > LONGEST_LINE {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(LONGEST_LINE));
+            self.say_piece(stream, piece.to_owned());
+            rest = after;
+        }
+        self.say_piece(stream, rest.to_owned());
+    }
+
+    fn say_piece(&self, stream: Stream, text: String) {
         let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = LoggedLine { stream, text };
         if tail.told < TOLD {
@@ -54,8 +64,11 @@ impl Log {
         }
     }
 
-    /// Progress goes the same way, and counts as something said.
-    pub(crate) fn progress(&self, fraction: Option<f64>, message: Option<String>) {
+    /// Progress goes the same way, and counts as something said. Of a long message the beginning is told.
+    pub(crate) fn progress(&self, fraction: Option<f64>, mut message: Option<String>) {
+        if let Some(message) = &mut message {
+            message.truncate(message.floor_char_boundary(LONGEST_LINE));
+        }
         let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if tail.told < TOLD {
             tail.told += 64 + message.as_ref().map_or(0, String::len);
@@ -83,14 +96,14 @@ impl Log {
                     for piece in part.chunks(LONGEST_LINE) {
                         line.extend_from_slice(piece);
                         if line.ends_with(b"\n") || line.len() >= LONGEST_LINE {
-                            log.say(stream, text(&line));
+                            log.say_piece(stream, text(&line));
                             line.clear();
                         }
                     }
                 }
             }
             if !line.is_empty() {
-                log.say(stream, text(&line));
+                log.say_piece(stream, text(&line));
             }
         }))
     }

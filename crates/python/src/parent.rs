@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kitbag_guard::keeper::{self, House, Keeper, Started};
-use kitbag_model::Entrypoint;
+use kitbag_model::{Description as ToolDescription, DisplayName, Entrypoint};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
 };
@@ -334,6 +334,12 @@ struct FoundTool {
 
 impl From<FoundTool> for Described {
     fn from(found: FoundTool) -> Self {
+        // What a manifest may not say, code may not say either.
+        let name = found.name.as_deref().map(str::parse::<DisplayName>).and_then(Result::err).map(|e| ("name", e));
+        let text = found.description.as_deref().map(str::parse::<ToolDescription>).and_then(Result::err);
+        if let Some((what, error)) = name.or_else(|| text.map(|error| ("description", error))) {
+            return Self::broken(found.entrypoint, format!("its {what} {error}"));
+        }
         Self {
             entrypoint: found.entrypoint,
             problem: found.problem,

@@ -218,7 +218,8 @@ impl Running<'_> {
         // It was told to end and did so with its own words: they are not what was asked for.
         let (left, alone, result) = match (why, reply) {
             (Some((kind, message)), _) => (false, false, Err(failure(kind, message))),
-            (None, Some(Reply { left, alone, result })) => (left, alone, result),
+            // The tool's own code can say this too: what it may not leave running ends, whatever it says.
+            (None, Some(Reply { left, alone, result })) => (left && self.program.listen, alone, result),
             (None, None) => (false, false, Err(self.obituary(ended.as_ref()))),
         };
         finished.result = result;
@@ -228,7 +229,8 @@ impl Running<'_> {
         let burial = Burial { first, control, usher, parent: Arc::clone(self.parent) };
         if ended.is_none() {
             if alone {
-                // It has nothing left to do but to end, and nobody has to wait for that.
+                // It has nothing left to do but to end, and nobody has to wait for that. If that is not true, it ends too.
+                kill(burial.first.as_ref(), &burial.control, Signal::KILL);
                 tokio::spawn(burial.attend());
             } else {
                 burial.attend().await;
@@ -345,20 +347,25 @@ struct Attended {
     why: Option<(FailureKind, String)>,
     /// Nothing more will be heard.
     silent: bool,
+    /// It has said what holds it.
+    started: bool,
 }
 
 impl Attended {
     fn hear(&mut self, heard: Option<Heard>, log: &Log, finished: &mut Finished) {
         match heard {
             Some(Heard::First(process)) => self.first = Some(process),
-            Some(Heard::Said(Said::Started { layers, missing })) => {
+            // It is said once, before the tool has a say.
+            Some(Heard::Said(Said::Started { layers, missing })) if !self.started => {
+                self.started = true;
                 finished.layers = layers;
                 finished.missing_layers = missing;
             }
+            Some(Heard::Said(Said::Started { .. })) => {}
             Some(Heard::Said(Said::Progress { fraction, message })) => log.progress(fraction, message),
             Some(Heard::Said(Said::Log { level, message })) => {
                 let level = if level == "info" { String::new() } else { format!("{level}: ") };
-                log.say(Stream::Log, format!("{level}{message}"));
+                log.say(Stream::Log, &format!("{level}{message}"));
             }
             Some(Heard::Said(Said::Result { left, alone, ok, error })) => {
                 self.reply = Some(Reply { left, alone, result: answer(ok, error) });

@@ -70,13 +70,15 @@ const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::A
 
 /// For a warm parent.
 pub(super) fn for_parents() -> Vec<BpfProgram> {
-    vec![compile(NEVER.iter().map(|call| (*call, vec![])).chain(sockets()), libc::EPERM)]
+    let refused = NEVER.iter().map(|call| (*call, vec![])).chain([sockets()]).chain(set_id_files());
+    // Where the mode of a new file is in memory no filter can look. Every library falls back to openat.
+    vec![other_numbers(), compile(refused, libc::EPERM), compile([(libc::SYS_openat2, vec![])], libc::ENOSYS)]
 }
 
 /// For a call, on top of those of its parent: one filter after the other.
 pub fn for_calls() -> Vec<BpfProgram> {
     let flags = (0..64).map(|bit| 1_u64 << bit).filter(|bit| NAMESPACES & bit != 0);
-    let clone = flags.map(|flag| rule(condition(0, SeccompCmpOp::MaskedEq(flag), flag))).collect();
+    let clone = flags.map(|flag| rule(vec![condition(0, SeccompCmpOp::MaskedEq(flag), flag)])).collect();
     let refused = NOT_IN_CALLS.iter().map(|call| (*call, vec![])).chain([(libc::SYS_clone, clone)]);
     // Its flags are in memory, where no filter can look. Every library falls back to clone.
     vec![compile(refused, libc::EPERM), compile([(libc::SYS_clone3, vec![])], libc::ENOSYS)]
@@ -100,17 +102,68 @@ pub(super) fn apply(programs: &[BpfProgram]) -> io::Result<()> {
     Ok(())
 }
 
-fn sockets() -> [(i64, Vec<SeccompRule>); 1] {
+fn sockets() -> (i64, Vec<SeccompRule>) {
     let others = SOCKETS.iter().map(|kind| condition(0, SeccompCmpOp::Ne, *kind as u64)).collect();
-    [(libc::SYS_socket, vec![SeccompRule::new(others).expect("the table has conditions")])]
+    // Of what the kernel can be asked this way only addresses and routes: the rest is for administrators, whom a child that
+    // enters a room is one of for a moment.
+    let asking = vec![
+        condition(0, SeccompCmpOp::Eq, libc::AF_NETLINK as u64),
+        condition(2, SeccompCmpOp::Ne, libc::NETLINK_ROUTE as u64),
+    ];
+    (libc::SYS_socket, vec![rule(others), rule(asking)])
+}
+
+/// Files that give whoever runs them the rights of their owner. If the server is root, root owns what tools write.
+fn set_id_files() -> Vec<(i64, Vec<SeccompRule>)> {
+    let bits = [libc::S_ISUID, libc::S_ISGID].map(u64::from);
+    let has = |argument, bit| condition(argument, SeccompCmpOp::MaskedEq(bit), bit);
+    let changing = |mode| bits.map(|bit| rule(vec![has(mode, bit)])).to_vec();
+    // What opens a file and makes none has no mode: there can be anything in its place.
+    let making = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY].map(|flag| u64::from(flag.unsigned_abs()));
+    let opening = |flags, mode| {
+        making.iter().flat_map(|made| bits.map(|bit| rule(vec![has(flags, *made), has(mode, bit)]))).collect()
+    };
+    let mut refused = vec![
+        (libc::SYS_fchmod, changing(1)),
+        (libc::SYS_fchmodat, changing(2)),
+        (FCHMODAT2, changing(2)),
+        (libc::SYS_mknodat, changing(2)),
+        (libc::SYS_openat, opening(2, 3)),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    refused.extend([
+        (libc::SYS_chmod, changing(1)),
+        (libc::SYS_creat, changing(1)),
+        (libc::SYS_mknod, changing(1)),
+        (libc::SYS_open, opening(1, 2)),
+    ]);
+    refused
+}
+
+/// The same number everywhere, and not yet known to every library.
+const FCHMODAT2: i64 = 452;
+
+/// On some machines every call has a second number, which the other filters do not know.
+fn other_numbers() -> BpfProgram {
+    const LOAD: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const SECOND: u32 = 0x4000_0000;
+    let step = |code, jt, jf, k| seccompiler::sock_filter { code, jt, jf, k };
+    vec![
+        step(LOAD, 0, 0, 0),
+        step(JUMP_IF_AT_LEAST, 0, 1, SECOND),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> SeccompCondition {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).expect("calls have six arguments")
 }
 
-fn rule(condition: SeccompCondition) -> SeccompRule {
-    SeccompRule::new(vec![condition]).expect("it has a condition")
+fn rule(conditions: Vec<SeccompCondition>) -> SeccompRule {
+    SeccompRule::new(conditions).expect("it has a condition")
 }
 
 fn compile(refused: impl IntoIterator<Item = (i64, Vec<SeccompRule>)>, error: i32) -> BpfProgram {
