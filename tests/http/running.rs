@@ -277,7 +277,11 @@ on_both! {
         let call = begun(&server, &chat, &mut heard).await;
         server.post(&format!("{TOOLSETS}/app/enable"), &json!({ "enabled": false })).await.expect(200);
         ask(&server, &chat, "app:wait", json!({})).await.expect_error(409, "CONFLICT");
-        assert_eq!(server.get(&at(&call)).await.expect(200)["status"], "running", "turning it off ends nothing that runs");
+        let over = server.get(&at(&call)).await.expect(200);
+        assert_eq!((&over["status"], &over["error"]["code"]), (&json!("error"), &json!("INTERRUPTED")), "{over}");
+        server.post(&format!("{TOOLSETS}/app/enable"), &json!({ "enabled": true })).await.expect(200);
+        let mut heard = Listener::new(&server, &format!("?chat={chat}")).await;
+        let call = begun(&server, &chat, &mut heard).await;
         server.delete(&format!("{TOOLSETS}/app")).await.expect(204);
         let over = server.get(&at(&call)).await.expect(200);
         assert_eq!((&over["status"], &over["error"]["code"]), (&json!("error"), &json!("INTERRUPTED")), "{over}");

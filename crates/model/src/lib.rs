@@ -33,6 +33,7 @@ pub mod token;
 pub mod tool_id;
 pub mod toolset;
 pub mod version;
+pub mod weight;
 
 pub use access::{Scope, Scopes};
 pub use builtin::{BUILTINS, Builtin};
@@ -67,3 +68,4 @@ pub use toolset::{
     Visibility,
 };
 pub use version::{Version, VersionError};
+pub use weight::json_weight;

@@ -2,15 +2,13 @@
 
 use std::io;
 
+use kitbag_model::json_weight;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The most values of one frame: sixteen megabytes of text can be gigabytes of them.
 const HEAVIEST: u64 = 2_000_000;
-
-/// What an object counts, in values.
-const OBJECT: u64 = 8;
 
 /// The next frame; none at the end of the stream.
 pub(crate) async fn read<M: DeserializeOwned>(
@@ -32,27 +30,11 @@ pub(crate) async fn read<M: DeserializeOwned>(
     if body.len() < length as usize {
         return Ok(None);
     }
-    if weight(&body) > HEAVIEST {
+    if json_weight(&body) > HEAVIEST {
         let what = "it has too many values: two million may be, and an object counts as eight";
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     Ok(Some(serde_json::from_slice(&body)?))
-}
-
-/// How much memory a text will need when it is read, in values. An object needs far more than its few bytes of text.
-fn weight(json: &[u8]) -> u64 {
-    let (mut weight, mut quoted, mut escaped) = (0, false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'{' if !quoted => weight += OBJECT,
-            b'[' | b',' if !quoted => weight += 1,
-            _ => {}
-        }
-    }
-    weight
 }
 
 /// Sends one frame.

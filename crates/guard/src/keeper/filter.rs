@@ -70,18 +70,24 @@ const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::A
 
 /// For a warm parent.
 pub(super) fn for_parents() -> Vec<BpfProgram> {
-    let refused = NEVER.iter().map(|call| (*call, vec![])).chain([sockets()]).chain(set_id_files());
-    // Where the mode of a new file is in memory no filter can look. Every library falls back to openat.
-    vec![other_numbers(), compile(refused, libc::EPERM), compile([(libc::SYS_openat2, vec![])], libc::ENOSYS)]
+    // A child enters a user namespace and a network that others made. Nobody in a house makes one.
+    let made = flags_of((libc::CLONE_NEWUSER | libc::CLONE_NEWNET) as u64);
+    let namespaces = [(libc::SYS_unshare, made), (libc::SYS_clone, flags_of(NAMESPACES))];
+    let refused = NEVER.iter().map(|call| (*call, vec![])).chain([sockets()]).chain(namespaces).chain(set_id_files());
+    // What these ask for is in memory, where no filter can look. Every library falls back to openat and clone.
+    let unreadable = [libc::SYS_openat2, libc::SYS_clone3].map(|call| (call, vec![]));
+    vec![other_numbers(), compile(refused, libc::EPERM), compile(unreadable, libc::ENOSYS)]
 }
 
 /// For a call, on top of those of its parent: one filter after the other.
 pub fn for_calls() -> Vec<BpfProgram> {
-    let flags = (0..64).map(|bit| 1_u64 << bit).filter(|bit| NAMESPACES & bit != 0);
-    let clone = flags.map(|flag| rule(vec![condition(0, SeccompCmpOp::MaskedEq(flag), flag)])).collect();
-    let refused = NOT_IN_CALLS.iter().map(|call| (*call, vec![])).chain([(libc::SYS_clone, clone)]);
-    // Its flags are in memory, where no filter can look. Every library falls back to clone.
-    vec![compile(refused, libc::EPERM), compile([(libc::SYS_clone3, vec![])], libc::ENOSYS)]
+    vec![compile(NOT_IN_CALLS.iter().map(|call| (*call, vec![])), libc::EPERM)]
+}
+
+/// Calls whose first argument has one of these bits.
+fn flags_of(bits: u64) -> Vec<SeccompRule> {
+    let flags = (0..64).map(|bit| 1_u64 << bit).filter(|bit| bits & bit != 0);
+    flags.map(|flag| rule(vec![condition(0, SeccompCmpOp::MaskedEq(flag), flag)])).collect()
 }
 
 /// As the kernel reads a program.

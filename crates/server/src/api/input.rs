@@ -6,10 +6,14 @@ use axum::extract::rejection::{BytesRejection, FailedToBufferBody, PathRejection
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use kitbag_model::json_weight;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::error::{ApiError, Code};
+
+/// The most values of a body: four megabytes of text can be a gigabyte of them.
+const HEAVIEST: u64 = 100_000;
 
 /// A JSON object as the body.
 pub(crate) struct JsonBody<T>(pub(crate) T);
@@ -31,6 +35,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         // A list would be read as the fields of the object in their order, which nobody means.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
             return Err(ApiError::new(Code::BadRequest, "the body is not valid: it must be a JSON object"));
+        }
+        if json_weight(&bytes) > HEAVIEST {
+            let message =
+                "the body has too many values: a hundred thousand lists and values may be, a fraction of them objects";
+            return Err(ApiError::new(Code::PayloadTooLarge, message));
         }
         // The text names the field and the place in the body.
         Json::from_bytes(&bytes).map(|Json(value)| Self(value)).map_err(|rejection| {

@@ -39,6 +39,10 @@ pub(crate) async fn enable_toolset(
     }
     let toolset = tx.toolset(&id).await?.ok_or_else(|| path.not_found())?;
     tx.commit().await?;
+    if !body.enabled {
+        // What is off does not go on in the background.
+        app.calls().end_toolset(&caller.org, id.as_str(), "turned off").await;
+    }
     app.events().tools_changed(&caller.org, id.as_str(), if body.enabled { "enable" } else { "disable" });
     Ok(Json(toolset.into()))
 }
