@@ -217,6 +217,8 @@ impl Running<'_> {
         listening.abort();
         // It was told to end and did so with its own words: they are not what was asked for.
         let (left, alone, result) = match (why, reply) {
+            // Its socket may have broken off because everything ended.
+            (Some((FailureKind::Failed, _)), _) if self.parent.is_ending() => (false, false, Err(self.obituary(None))),
             (Some((kind, message)), _) => (false, false, Err(failure(kind, message))),
             // The tool's own code can say this too: what it may not leave running ends, whatever it says.
             (None, Some(Reply { left, alone, result })) => (left && self.program.listen, alone, result),
