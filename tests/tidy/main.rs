@@ -74,10 +74,11 @@ fn only_the_store_knows_sql() {
 #[test]
 fn crates_depend_in_one_direction() {
     for (crate_, users) in [
-        ("kitbag-model", &["cas", "formats", "kitbag", "python", "runner", "server", "store", "testkit"][..]),
+        ("kitbag-model", &["cas", "formats", "kitbag", "mcp", "python", "runner", "server", "store", "testkit"][..]),
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["kitbag", "server"]),
-        ("kitbag-guard", &["kitbag", "python", "server"]),
+        ("kitbag-guard", &["kitbag", "mcp", "python", "server"]),
+        ("kitbag-mcp", &["server"]),
         ("kitbag-python", &["runner", "server"]),
         ("kitbag-runner", &["server"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
