@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import threading
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
 
 from kitbag_worker import frames, kernel
 
@@ -17,19 +17,25 @@ class Stopped(BaseException):
     """Kitbag wants the call to end. Not an Exception: a tool that catches everything should not catch this."""
 
 
-def run(house: Dict[str, Any], runtime: Runtime, filters: List[Any], talk: socket.socket, listen: bool) -> None:
-    """Locks the door, takes the request, runs the tool, sends what it returned. Never returns."""
+def run(house: Dict[str, Any], runtime: Runtime, filters: List[Any], door: socket.socket, number: int, *, listen: bool) -> NoReturn:
+    """Locks the door, waits for a call, runs the tool, sends what it returned."""
+    talk: Optional[socket.socket] = None
     try:
-        layers, missing = _lock(house, filters)
-        # The kernel says beside this byte who sent it: so Kitbag knows which process to end.
-        talk.sendall(b"S")
+        problem: Optional[BaseException] = None
+        try:
+            layers, missing = _lock(house, filters)
+        except Exception as error:
+            # Whoever calls is told.
+            problem = error
+        talk = _take(door)
+        frames.write(talk, {"type": "taken", "number": number})
+        if problem:
+            raise problem
         request = frames.read(talk)
         if request is None:
             os._exit(0)
         frames.write(talk, {"type": "started", "layers": layers, "missing": missing})
-        _limit(request)
-        # Before the tool has a say: the first process of a namespace gets no signal that it has no handler for.
-        signal.signal(signal.SIGTERM, _stop(house["namespaces"]))
+        _limit(resource.RLIMIT_CPU, request["seconds"])
         me = os.getpid()
         reply = runtime.invoke(
             house["root"],
@@ -63,9 +69,25 @@ def run(house: Dict[str, Any], runtime: Runtime, filters: List[Any], talk: socke
     except Stopped:
         pass
     except BaseException as error:  # noqa: B902
-        _say(talk, error)
+        if talk:
+            _say(talk, error)
     _flush()
     os._exit(0)
+
+
+def _take(door: socket.socket) -> socket.socket:
+    """Waits for a call. From then on nothing is open but what is its own."""
+    _, fds, _, _ = socket.recv_fds(door, 1, 3)
+    if len(fds) < 3:
+        os._exit(0)
+    os.dup2(fds[1], 1)
+    os.dup2(fds[2], 2)
+    if fds[0] != 3:
+        os.dup2(fds[0], 3)
+    os.set_inheritable(3, False)
+    door.detach()
+    os.closerange(4, 4096)
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=3)
 
 
 def warm_up(runtime: Runtime) -> None:
@@ -78,9 +100,17 @@ def warm_up(runtime: Runtime) -> None:
     _emitter(ours)
 
 
-def _lock(house: Dict[str, Any], filters: List[Any]) -> Any:
+def _lock(house: Dict[str, Any], filters: List[Any]) -> Tuple[List[str], List[str]]:
     """The walls that stand inside the room. What the machine cannot give is named; if it must, nothing runs."""
     layers, missing = [], []
+    # Before the tool has a say: the first process of a namespace gets no signal that it has no handler for.
+    signal.signal(signal.SIGTERM, _stop(house["namespaces"]))
+    os.setsid()
+    if house["namespaces"]:
+        kernel.mount_private()
+        os.chdir(house["workspace"])
+    else:
+        kernel.die_with_parent()
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
@@ -101,16 +131,16 @@ def _lock(house: Dict[str, Any], filters: List[Any]) -> Any:
         missing.append("landlock")
     if house["require"] and missing:
         raise RuntimeError("the sandbox lacks " + ", ".join(missing))
+    _limit(resource.RLIMIT_NPROC, house["processes"])
     kernel.apply_filters(filters)
     return [*layers, "seccomp", "limits"], missing
 
 
-def _limit(request: Dict[str, Any]) -> None:
-    for kind, most in ((resource.RLIMIT_NPROC, request["processes"]), (resource.RLIMIT_CPU, request["seconds"])):
-        try:
-            resource.setrlimit(kind, (most, most))
-        except (OSError, ValueError):
-            pass
+def _limit(kind: int, most: int) -> None:
+    try:
+        resource.setrlimit(kind, (most, most))
+    except (OSError, ValueError):
+        pass
 
 
 def _stop(alone: bool) -> Callable[..., None]:

@@ -30,11 +30,11 @@ def _check(result: int, what: str) -> int:
 
 
 def enter_room(user: int, network: int) -> None:
-    """Goes into a chat's user namespace and, if there is one to go into, its network."""
+    """Goes into a chat's user namespace and, if there is one to go into, its network. The next child gets its own processes."""
     _check(_libc.setns(user, NEWUSER), "setns user")
     if network >= 0:
         _check(_libc.setns(network, NEWNET), "setns net")
-    _check(_libc.unshare(NEWNS | NEWPID | NEWIPC), "unshare")
+    _check(_libc.unshare(NEWNS | NEWPID), "unshare")
 
 
 def mount_workspace(tree: int) -> None:
@@ -42,8 +42,23 @@ def mount_workspace(tree: int) -> None:
     _check(_syscall(_MOVE_MOUNT, tree, b"", -100, b"/workspace", 4), "move_mount")
 
 
+def fork_into_namespace(home: int) -> int:
+    """Forks a child that is the first process of a PID namespace. `home` is the namespace of this process."""
+    _check(_libc.unshare(NEWPID), "unshare")
+    try:
+        pid = os.fork()
+    except OSError:
+        _check(_libc.setns(home, NEWPID), "setns pid")
+        raise
+    if pid:
+        # The next child is not for this one's namespace.
+        _check(_libc.setns(home, NEWPID), "setns pid")
+    return pid
+
+
 def mount_private() -> None:
     """A temporary folder, which shared memory is in too, and a view of the processes, that only this call has."""
+    _check(_libc.unshare(NEWNS | NEWIPC), "unshare")
     _check(_libc.mount(b"tmpfs", b"/tmp", b"tmpfs", _NOSUID | _NODEV, b"size=512m,mode=1777"), "mount tmpfs")
     _check(_libc.mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC, None), "mount proc")
 

@@ -6,9 +6,11 @@
 mod call;
 mod environment;
 mod frames;
+mod host;
 mod interpreter;
 mod logs;
 mod packages;
+mod packets;
 mod parent;
 mod program;
 mod requirements;

@@ -1,21 +1,17 @@
 //! A warm parent: a process in a house of its own that has imported a toolset's modules and forks for every call.
 
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kitbag_guard::keeper::{self, House, Keeper, Started};
 use kitbag_model::{Description as ToolDescription, DisplayName, Entrypoint};
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
-};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncReadExt;
@@ -25,6 +21,7 @@ use tokio::net::unix::pipe;
 use crate::environment::Lent;
 use crate::frames;
 use crate::interpreter::Interpreter;
+use crate::packets;
 use crate::program::{Described, Description, Entry, Program};
 use crate::workers::{Settings, WorkerError};
 
@@ -32,6 +29,8 @@ use crate::workers::{Settings, WorkerError};
 const LONGEST: u64 = 16 * 1024 * 1024;
 /// How many children wait for a call.
 const AHEAD: u32 = 1;
+/// The most processes of one chat at a time.
+const PROCESSES: u32 = 512;
 /// The most bytes of a file that a tool writes.
 const FILE: u64 = 16 * 1024 * 1024 * 1024;
 /// What is kept of what the parent itself says.
@@ -118,8 +117,7 @@ impl Parent {
         let (hello, theirs) = StdUnixStream::pair()?;
         hello.set_nonblocking(true)?;
         let mut hello = UnixStream::from_std(hello)?;
-        let (door, their_door) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        rustix::io::ioctl_fionbio(&door, true)?;
+        let (door, their_door) = packets::pair()?;
         let (said, says) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let alive = Arc::new(AtomicBool::new(true));
         let said = listen(said, &program.toolset, &alive)?;
@@ -145,6 +143,7 @@ impl Parent {
             "reading": places.reading,
             "writing": places.writing,
             "require": settings.require_sandbox,
+            "processes": PROCESSES,
             "ahead": AHEAD,
         });
         let described = async {
@@ -181,23 +180,15 @@ impl Parent {
         })
     }
 
-    /// Hands a call to whichever child waits: a note, and descriptors.
-    pub(crate) async fn hand_over(&self, note: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        loop {
-            match self.try_hand_over(note, fds) {
-                // Very many calls wait to be taken.
-                Err(rustix::io::Errno::AGAIN) => tokio::time::sleep(Duration::from_millis(5)).await,
-                sent => return sent.map_err(io::Error::from),
-            }
-        }
+    /// Sends whichever child waits to a chat's room: a note, and descriptors.
+    pub(crate) async fn send_to_room(&self, note: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.touch();
+        packets::send(self.door.as_fd(), note, fds).await
     }
 
-    fn try_hand_over(&self, note: &[u8], fds: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        beside.push(SendAncillaryMessage::ScmRights(fds));
-        sendmsg(self.door.as_fd(), &[IoSlice::new(note)], &mut beside, SendFlags::NOSIGNAL).map(drop)
+    /// It is being used.
+    pub(crate) fn touch(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     /// Whether it can take calls.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -13,6 +14,8 @@ use kitbag_model::{ChatId, OrgId, Timestamp};
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::net::{TcpSocket, TcpStream};
 
+use crate::host::Host;
+use crate::parent::Parent;
 use crate::workers::Process;
 
 /// So many rooms are kept that nobody uses.
@@ -30,6 +33,8 @@ pub(crate) struct ChatRoom {
     pub(crate) room: Option<Room>,
     left: Mutex<Vec<Left>>,
     used: Mutex<Instant>,
+    /// The hosts of toolsets whose tools were called here lately. Whoever holds the lock is starting one.
+    hosts: tokio::sync::Mutex<HashMap<String, Arc<Host>>>,
 }
 
 /// A call that is over, and whose processes are not.
@@ -37,8 +42,7 @@ pub(crate) struct Left {
     pub(crate) id: String,
     pub(crate) toolset: String,
     pub(crate) network: bool,
-    pub(crate) pid: i32,
-    pub(crate) handle: OwnedFd,
+    pub(crate) handle: Arc<OwnedFd>,
     pub(crate) started_at: Timestamp,
 }
 
@@ -50,7 +54,12 @@ impl Rooms {
             return Ok(room);
         }
         let room = if keeper.has_namespaces() { Some(keeper.room().await?) } else { None };
-        let fresh = Arc::new(ChatRoom { room, left: Mutex::default(), used: Mutex::new(Instant::now()) });
+        let fresh = Arc::new(ChatRoom {
+            room,
+            left: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+            hosts: tokio::sync::Mutex::default(),
+        });
         let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if rooms.len() >= IDLE {
             forget_idle(&mut rooms);
@@ -96,6 +105,41 @@ fn forget_idle(rooms: &mut HashMap<Key, Arc<ChatRoom>>) {
 }
 
 impl ChatRoom {
+    /// The host of a toolset's calls, which is started if there is none that fits.
+    pub(crate) async fn host(
+        &self,
+        toolset: &str,
+        parent: &Arc<Parent>,
+        keeper: &Keeper,
+        workspace: &Path,
+    ) -> io::Result<Arc<Host>> {
+        let mut hosts = self.hosts.lock().await;
+        if let Some(host) = hosts.get(toolset).filter(|host| host.fits(parent, workspace)) {
+            return Ok(Arc::clone(host));
+        }
+        let host = Host::start(parent, keeper, self.room.as_ref(), workspace).await?;
+        hosts.insert(toolset.to_owned(), Arc::clone(&host));
+        Ok(host)
+    }
+
+    /// Ends the hosts of a toolset, or all.
+    pub(crate) async fn end_hosts(&self, toolset: Option<&str>) {
+        self.hosts.lock().await.retain(|name, host| {
+            let ends = toolset.is_none_or(|toolset| toolset == name);
+            if ends {
+                host.kill();
+            }
+            !ends
+        });
+    }
+
+    /// Ends the hosts that nobody has used since `since`.
+    pub(crate) fn end_idle_hosts(&self, since: Instant) {
+        // Whoever has the lock uses one of them.
+        let Ok(mut hosts) = self.hosts.try_lock() else { return };
+        hosts.retain(|_, host| Arc::strong_count(host) > 1 || host.used() > since);
+    }
+
     /// How many calls left something running.
     pub(crate) fn count(&self) -> usize {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -117,7 +161,7 @@ impl ChatRoom {
         for one in left.iter().filter(|left| which(left)) {
             found = true;
             // It is the first of its namespace: with it all others end.
-            let _ = pidfd_send_signal(&one.handle, Signal::KILL);
+            let _ = pidfd_send_signal(&*one.handle, Signal::KILL);
         }
         found
     }
@@ -169,21 +213,25 @@ impl Left {
         }
     }
 
-    /// The processes, the first one first.
+    /// The processes, the first one first; none if it is dead.
     fn members(&self) -> Vec<i32> {
-        let (mut found, mut next) = (vec![self.pid], 0);
+        let Some(first) = number(&self.handle) else { return Vec::new() };
+        let (mut found, mut next) = (vec![first], 0);
         while let Some(pid) = found.get(next) {
             let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
             found.extend(children.split_whitespace().filter_map(|child| child.parse::<i32>().ok()));
             next += 1;
         }
-        found
+        // A number is somebody else's soon after its owner is buried: what was read is true only if the first still lives.
+        if number(&self.handle).is_some() { found } else { Vec::new() }
     }
 
     /// The ports that its own processes listen on. In the machine's network there are others' too.
     fn ports(&self) -> Vec<u16> {
         let mut sockets: Vec<String> = Vec::new();
-        for pid in self.members() {
+        let members = self.members();
+        let Some(first) = members.first() else { return Vec::new() };
+        for pid in &members {
             let handles = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
             let links = handles.filter_map(|handle| fs::read_link(handle.path()).ok());
             sockets.extend(
@@ -192,13 +240,20 @@ impl Left {
         }
         let mut ports: Vec<u16> = ["tcp", "tcp6"]
             .iter()
-            .filter_map(|table| fs::read_to_string(format!("/proc/{}/net/{table}", self.pid)).ok())
+            .filter_map(|table| fs::read_to_string(format!("/proc/{first}/net/{table}")).ok())
             .flat_map(|table| listening(&table, &sockets))
             .collect();
         ports.sort_unstable();
         ports.dedup();
         ports
     }
+}
+
+/// The number of the process that a handle is to; none if it is dead.
+fn number(handle: &OwnedFd) -> Option<i32> {
+    let known = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
+    let number = known.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    number.trim().parse().ok().filter(|number| *number > 0)
 }
 
 /// The ports in a table of sockets that one of `sockets` listens on.

@@ -1,28 +1,24 @@
 //! One call on its way: handed to a child, listened to, stopped if it must be, and over only when its last process is.
 
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_guard::keeper::Keeper;
 use kitbag_model::Timestamp;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Signal, pidfd_send_signal};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc::{self, UnboundedSender};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::call::{Event, Failure, FailureKind, Finished, Job, Stop, Stream, stopped};
 use crate::frames;
+use crate::host::{End, Host};
 use crate::logs::Log;
 use crate::parent::Parent;
 use crate::program::Program;
@@ -33,13 +29,16 @@ use crate::workers::Settings;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a killed process may take. Longer, and the whole house goes.
 const BURIAL: Duration = Duration::from_secs(5);
-/// The most processes of one chat at a time.
-const PROCESSES: u32 = 512;
+/// A host may end in the very moment in which it is given a call.
+const TRIES: u32 = 3;
 
 /// What a child says.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Said {
+    Taken {
+        number: u64,
+    },
     Started {
         layers: Vec<String>,
         missing: Vec<String>,
@@ -69,21 +68,14 @@ struct ToolError {
     traceback: Option<String>,
 }
 
-/// What the child's usher says: why it could not enter the room, or how the call's process ended.
-#[derive(Default, Deserialize)]
-struct Ended {
-    failed: Option<String>,
-    status: Option<i32>,
-}
-
-/// Who a call's first process is.
-struct First {
-    pid: i32,
-    handle: OwnedFd,
+/// The child that has the call.
+#[derive(Clone)]
+struct Child {
+    number: u64,
+    handle: Arc<OwnedFd>,
 }
 
 enum Heard {
-    First(First),
     Said(Said),
     /// It said something that is not what children say, or too much.
     Nonsense(String),
@@ -110,11 +102,17 @@ impl Running<'_> {
             missing_layers: Vec::new(),
             left_running: false,
         };
-        match self.begin(&job, &log).await {
-            Ok(begun) => self.attend(&job, begun, &log, stop, &mut finished).await,
-            Err(error) => {
-                let message = format!("the call cannot be handed to a worker: {error}");
-                finished.result = Err(failure(FailureKind::Unavailable, message));
+        for _ in 0..TRIES {
+            let was_begun = match self.begin(&job, &log).await {
+                Ok(begun) => self.attend(&job, begun, &log, stop.clone(), &mut finished).await,
+                Err(error) => {
+                    let message = format!("the call cannot be handed to a worker: {error}");
+                    finished.result = Err(failure(FailureKind::Unavailable, message));
+                    true
+                }
+            };
+            if was_begun {
+                break;
             }
         }
         (finished.logs, finished.logs_cut) = log.close();
@@ -126,37 +124,19 @@ impl Running<'_> {
     }
 
     async fn begin(&self, job: &Job, log: &Log) -> io::Result<Begun> {
+        let host = self.room.host(&self.program.toolset, self.parent, self.keeper, &job.workspace).await?;
         let (talk, their_talk) = StdUnixStream::pair()?;
-        let (control, their_control) = StdUnixStream::pair()?;
-        sockopt::set_socket_passcred(&talk, true)?;
         talk.set_nonblocking(true)?;
-        control.set_nonblocking(true)?;
         let (out, their_out) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let (err, their_err) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        let mut note = vec![if self.program.listen { b'L' } else { b'-' }];
-        let tree = if self.room.room.is_some() {
-            Some(self.keeper.tree(&job.workspace).await.map_err(io::Error::other)?)
-        } else {
-            note.extend(job.workspace.as_os_str().as_encoded_bytes());
-            None
-        };
-        let mut fds: Vec<BorrowedFd<'_>> =
-            vec![their_talk.as_fd(), their_control.as_fd(), their_out.as_fd(), their_err.as_fd()];
-        fds.extend(tree.iter().map(AsFd::as_fd));
-        if let Some(room) = &self.room.room {
-            fds.push(room.user.as_fd());
-            if !self.program.network {
-                fds.push(room.network.as_fd());
-            }
-        }
-        self.parent.hand_over(&note, &fds).await?;
+        host.hand_over(&[their_talk.as_fd(), their_out.as_fd(), their_err.as_fd()]).await?;
         let drains = vec![log.drain(out, Stream::Stdout)?, log.drain(err, Stream::Stderr)?];
-        Ok(Begun { talk: UnixStream::from_std(talk)?, control: UnixStream::from_std(control)?, drains })
+        Ok(Begun { host, talk: UnixStream::from_std(talk)?, drains })
     }
 
-    async fn attend(&self, job: &Job, begun: Begun, log: &Log, mut stop: Stop, finished: &mut Finished) {
-        let Begun { talk, control, drains } = begun;
-        let (control, mut usher) = watch_usher(control);
+    /// Sees a call to its end. False if it was not begun, because its host had just ended.
+    async fn attend(&self, job: &Job, begun: Begun, log: &Log, mut stop: Stop, finished: &mut Finished) -> bool {
+        let Begun { host, talk, drains } = begun;
         let request = json!({
             "entrypoint": job.entrypoint,
             "args": job.args,
@@ -164,7 +144,6 @@ impl Running<'_> {
             "toolset": self.program.toolset,
             "workspace": job.workspace,
             "most_bytes": self.settings.most_result_bytes,
-            "processes": PROCESSES,
             "seconds": job.deadline.as_secs() + 5,
         });
         let longest = self.settings.most_result_bytes + 1024 * 1024;
@@ -173,48 +152,71 @@ impl Running<'_> {
         let mut ended = None;
         let (deadline, mut kill_at) = (Instant::now() + job.deadline, None);
         let mut killed = false;
-        while ended.is_none() && call.reply.is_none() {
-            tokio::select! {
-                heard = ear.recv(), if !call.silent => {
-                    let known = call.first.is_some();
-                    call.hear(heard, log, finished);
-                    if !known && call.first.is_some() {
-                        // Now it may be buried.
-                        let _ = control.try_write(b"+");
-                    }
-                    if call.silent && call.why.is_some() && !killed {
-                        kill(call.first.as_ref(), &control, Signal::KILL);
+        while ended.is_none() && call.reply.is_none() && !call.is_lost() {
+            let end = async {
+                match &call.child {
+                    Some(child) => host.ended(child.number).await,
+                    None => {
+                        host.over().await;
+                        End::WithHost
                     }
                 }
-                said = &mut usher => ended = Some(said.unwrap_or_default()),
+            };
+            tokio::select! {
+                heard = ear.recv(), if !call.silent => {
+                    if let Some(Heard::Said(Said::Taken { number })) = heard {
+                        call.taken(&host, number).await;
+                        if call.why.is_some() {
+                            // It was to end before it began.
+                            kill(&host, call.child.as_ref(), Signal::KILL);
+                        }
+                        continue;
+                    }
+                    call.hear(heard, log, finished);
+                    if call.silent && call.why.is_some() && !killed {
+                        kill(&host, call.child.as_ref(), Signal::KILL);
+                    }
+                }
+                end = end => ended = Some(end),
                 () = sleep_until(deadline), if call.why.is_none() => {
                     let message = format!("the tool did not end within {} seconds", job.deadline.as_secs_f64());
                     call.why = Some((FailureKind::Timeout, message));
-                    kill_at = Some(self.tell(call.first.as_ref(), &control));
+                    kill_at = Some(tell(call.child.as_ref()));
                 }
                 () = stopped(&mut stop), if call.why.is_none() => {
                     call.why = Some((FailureKind::Cancelled, "the call was cancelled".to_owned()));
-                    kill_at = Some(self.tell(call.first.as_ref(), &control));
+                    kill_at = Some(tell(call.child.as_ref()));
                 }
                 () = sleep_until(kill_at.unwrap_or(deadline)), if kill_at.is_some() && !killed => {
                     killed = true;
                     kill_at = Some(Instant::now() + BURIAL);
-                    kill(call.first.as_ref(), &control, Signal::KILL);
+                    kill(&host, call.child.as_ref(), Signal::KILL);
                 }
                 () = sleep_until(kill_at.unwrap_or(deadline)), if killed => {
                     // Whatever keeps it from ending, it is not going to keep the rest of us.
                     self.parent.end().await;
-                    ended = Some(Ended::default());
+                    ended = Some(End::WithHost);
                 }
             }
         }
         // It is dead, and what it said before is still on its way.
         while call.reply.is_none() && !call.silent {
             let Ok(heard) = timeout(BURIAL, ear.recv()).await else { break };
+            if let Some(Heard::Said(Said::Taken { number })) = heard {
+                call.taken(&host, number).await;
+                continue;
+            }
             call.hear(heard, log, finished);
         }
-        let Attended { mut first, reply, why, .. } = call;
+        let Attended { child, reply, why, .. } = call;
+        if let Some(child) = &child {
+            host.follow(child.number);
+        }
         listening.abort();
+        if child.is_none() && why.is_none() {
+            finished.result = Err(self.unbegun(&host).await);
+            return false;
+        }
         // It was told to end and did so with its own words: they are not what was asked for.
         let (left, alone, result) = match (why, reply) {
             // Its socket may have broken off because everything ended.
@@ -222,17 +224,18 @@ impl Running<'_> {
             (Some((kind, message)), _) => (false, false, Err(failure(kind, message))),
             // The tool's own code can say this too: what it may not leave running ends, whatever it says.
             (None, Some(Reply { left, alone, result })) => (left && self.program.listen, alone, result),
-            (None, None) => (false, false, Err(self.obituary(ended.as_ref()))),
+            (None, None) => (false, false, Err(self.obituary(ended))),
         };
         finished.result = result;
-        if let (true, None, Some(first)) = (left, &ended, first.take()) {
-            return self.leave(job, first, control, usher, finished);
-        }
-        let burial = Burial { first, control, usher, parent: Arc::clone(self.parent) };
-        if ended.is_none() {
+        if let (None, Some(child)) = (ended, child) {
+            if left {
+                self.leave(job, child, host, finished);
+                return true;
+            }
+            let burial = Burial { child, host };
             if alone {
                 // It has nothing left to do but to end, and nobody has to wait for that. If that is not true, it ends too.
-                kill(burial.first.as_ref(), &burial.control, Signal::KILL);
+                kill(&burial.host, Some(&burial.child), Signal::KILL);
                 tokio::spawn(burial.attend());
             } else {
                 burial.attend().await;
@@ -242,29 +245,26 @@ impl Running<'_> {
             // Its processes are dead, or have closed their ends: what is in the pipes can be read.
             let _ = timeout(BURIAL, drain).await;
         }
+        true
     }
 
-    /// Asks the call to end. When its time for that is over.
-    fn tell(&self, first: Option<&First>, control: &OwnedWriteHalf) -> Instant {
-        match first {
-            Some(_) => kill(first, control, Signal::TERM),
-            // It has not begun: there is nobody to have last words.
-            None => kill(None, control, Signal::KILL),
+    /// Why there was no child to take the call.
+    async fn unbegun(&self, host: &Host) -> Failure {
+        if self.parent.is_ending() {
+            return self.obituary(None);
         }
-        Instant::now() + GRACE
+        match host.ready().await {
+            Err(message) => {
+                failure(FailureKind::Unavailable, format!("the call's sandbox cannot be entered: {message}"))
+            }
+            Ok(()) => self.obituary(None),
+        }
     }
 
     /// What the call started goes on, and belongs to the chat from now on.
-    fn leave(
-        &self,
-        job: &Job,
-        first: First,
-        control: OwnedWriteHalf,
-        usher: oneshot::Receiver<Ended>,
-        finished: &mut Finished,
-    ) {
+    fn leave(&self, job: &Job, child: Child, host: Arc<Host>, finished: &mut Finished) {
         if self.room.count() >= self.settings.most_left_running {
-            kill(Some(&first), &control, Signal::KILL);
+            kill(&host, Some(&child), Signal::KILL);
             let most = self.settings.most_left_running;
             let message =
                 format!("this chat has {most} processes running already, the most there may be; stop one first");
@@ -276,58 +276,52 @@ impl Running<'_> {
             id: job.call.clone(),
             toolset: self.program.toolset.clone(),
             network: self.program.network,
-            pid: first.pid,
-            handle: first.handle,
+            handle: child.handle,
             started_at: Timestamp::now(),
         });
-        let (room, parent, id) = (Arc::clone(self.room), Arc::clone(self.parent), job.call.clone());
+        let (room, id) = (Arc::clone(self.room), job.call.clone());
         tokio::spawn(async move {
-            // The socket stays open as long as it may go on; the parent's house too.
-            let _ = usher.await;
+            // Its host lives as long as it does.
+            host.ended(child.number).await;
             room.ended(&id);
-            drop((control, parent));
         });
     }
 
     /// Why a call that said nothing ended.
-    fn obituary(&self, ended: Option<&Ended>) -> Failure {
-        if let Some(message) = ended.and_then(|ended| ended.failed.as_ref()) {
-            return failure(FailureKind::Unavailable, format!("the call's sandbox cannot be entered: {message}"));
-        }
+    fn obituary(&self, ended: Option<End>) -> Failure {
         if self.parent.is_ending() {
             // Whatever the last of its processes had to say about it.
             return failure(FailureKind::Interrupted, "the toolset was changed or removed, or the server ended");
         }
-        let message = match ended.and_then(|ended| ended.status) {
+        match ended {
             // As waitpid has it: the low seven bits are a signal, the next byte is an exit code.
-            Some(status) if status & 0x7f != 0 => format!("the tool's process was ended by {}", signal(status & 0x7f)),
-            Some(status) => format!("the tool ended its process with code {} and returned nothing", status >> 8),
-            None => "the worker of this toolset ended".to_owned(),
-        };
-        let kind = if ended.is_some_and(|ended| ended.status.is_some()) {
-            FailureKind::Failed
-        } else {
-            FailureKind::Interrupted
-        };
-        failure(kind, message)
+            Some(End::Status(status)) if status & 0x7f != 0 => {
+                let message = format!("the tool's process was ended by {}", signal(status & 0x7f));
+                failure(FailureKind::Failed, message)
+            }
+            Some(End::Status(status)) => {
+                let message = format!("the tool ended its process with code {} and returned nothing", status >> 8);
+                failure(FailureKind::Failed, message)
+            }
+            _ => failure(FailureKind::Interrupted, "the worker of this toolset ended"),
+        }
     }
 }
 
 /// A call that has only to end.
 struct Burial {
-    first: Option<First>,
-    control: OwnedWriteHalf,
-    usher: oneshot::Receiver<Ended>,
-    parent: Arc<Parent>,
+    child: Child,
+    host: Arc<Host>,
 }
 
 impl Burial {
     /// Waits for its end, and sees to it.
-    async fn attend(mut self) {
-        if timeout(BURIAL, &mut self.usher).await.is_err() {
-            kill(self.first.as_ref(), &self.control, Signal::KILL);
-            if timeout(BURIAL, &mut self.usher).await.is_err() {
-                self.parent.end().await;
+    async fn attend(self) {
+        let Self { child, host } = &self;
+        if timeout(BURIAL, host.ended(child.number)).await.is_err() {
+            kill(host, Some(child), Signal::KILL);
+            if timeout(BURIAL, host.ended(child.number)).await.is_err() {
+                host.parent.end().await;
             }
         }
     }
@@ -343,7 +337,7 @@ struct Reply {
 /// What is known of a call.
 #[derive(Default)]
 struct Attended {
-    first: Option<First>,
+    child: Option<Child>,
     reply: Option<Reply>,
     /// Why it is not to go on.
     why: Option<(FailureKind, String)>,
@@ -354,16 +348,29 @@ struct Attended {
 }
 
 impl Attended {
+    /// Whether it ended before it said who has it.
+    fn is_lost(&self) -> bool {
+        self.silent && self.child.is_none()
+    }
+
+    /// Who has the call. It is said once, before the tool has a say.
+    async fn taken(&mut self, host: &Host, number: u64) {
+        if self.child.is_none()
+            && let Some(handle) = host.child(number).await
+        {
+            self.child = Some(Child { number, handle });
+        }
+    }
+
     fn hear(&mut self, heard: Option<Heard>, log: &Log, finished: &mut Finished) {
         match heard {
-            Some(Heard::First(process)) => self.first = Some(process),
             // It is said once, before the tool has a say.
             Some(Heard::Said(Said::Started { layers, missing })) if !self.started => {
                 self.started = true;
                 finished.layers = layers;
                 finished.missing_layers = missing;
             }
-            Some(Heard::Said(Said::Started { .. })) => {}
+            Some(Heard::Said(Said::Started { .. } | Said::Taken { .. })) => {}
             Some(Heard::Said(Said::Progress { fraction, message })) => log.progress(fraction, message),
             Some(Heard::Said(Said::Log { level, message })) => {
                 let level = if level == "info" { String::new() } else { format!("{level}: ") };
@@ -382,20 +389,9 @@ impl Attended {
 }
 
 struct Begun {
+    host: Arc<Host>,
     talk: UnixStream,
-    control: UnixStream,
     drains: Vec<JoinHandle<()>>,
-}
-
-/// Waits for the usher's last word on a task of its own. The half that is given back ends everything when it is closed.
-fn watch_usher(control: UnixStream) -> (OwnedWriteHalf, oneshot::Receiver<Ended>) {
-    let (mut reader, writer) = control.into_split();
-    let (last_word, usher) = oneshot::channel();
-    tokio::spawn(async move {
-        let said = frames::read::<Ended>(&mut reader, 65_536).await;
-        let _ = last_word.send(said.ok().flatten().unwrap_or_default());
-    });
-    (writer, usher)
 }
 
 /// Sends the request and hears what comes back, on a task of its own: a select in the middle of a frame would lose it.
@@ -405,11 +401,6 @@ fn listen(mut talk: UnixStream, request: Value, longest: u64) -> (mpsc::Receiver
         let (mut reader, mut writer) = talk.split();
         let asking = frames::write(&mut writer, &request);
         let hearing = async {
-            match first(reader.as_ref()).await {
-                Ok(Some(first)) => drop(mouth.send(Heard::First(first)).await),
-                Ok(None) => return,
-                Err(error) => return drop(mouth.send(Heard::Nonsense(error.to_string())).await),
-            }
             loop {
                 let heard = match frames::read::<Said>(&mut reader, longest).await {
                     Ok(Some(said)) => Heard::Said(said),
@@ -427,37 +418,19 @@ fn listen(mut talk: UnixStream, request: Value, longest: u64) -> (mpsc::Receiver
     (ear, task)
 }
 
-/// Who the call's first process is: the kernel says it beside the first byte.
-async fn first(talk: &UnixStream) -> io::Result<Option<First>> {
-    let received = talk.async_io(Interest::READABLE, || {
-        let mut byte = [0];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
-        let received = recvmsg(talk, &mut [IoSliceMut::new(&mut byte)], &mut beside, RecvFlags::CMSG_CLOEXEC)?;
-        let sender = beside.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.pid),
-            _ => None,
-        });
-        Ok((received.bytes, sender))
-    });
-    match received.await? {
-        (0, _) => Ok(None),
-        (_, Some(pid)) => Ok(Some(First { pid: pid.as_raw_nonzero().get(), handle: handle(pid)? })),
-        (_, None) => Err(io::Error::other("nobody sent the first byte")),
+/// Asks the call to end. When its time for that is over.
+fn tell(child: Option<&Child>) -> Instant {
+    // If it has not begun, it ends when it would begin.
+    if let Some(child) = child {
+        let _ = pidfd_send_signal(&*child.handle, Signal::TERM);
     }
+    Instant::now() + GRACE
 }
 
-fn handle(pid: Pid) -> io::Result<OwnedFd> {
-    Ok(pidfd_open(pid, PidfdFlags::empty())?)
-}
-
-fn kill(first: Option<&First>, control: &OwnedWriteHalf, signal: Signal) {
-    if let Some(first) = first {
-        let _ = pidfd_send_signal(&first.handle, signal);
-    }
-    if signal == Signal::KILL {
-        // The usher ends whatever there is, too.
-        let _ = rustix::net::shutdown(control.as_ref(), rustix::net::Shutdown::Write);
+fn kill(host: &Host, child: Option<&Child>, signal: Signal) {
+    match child {
+        Some(child) => drop(pidfd_send_signal(&*child.handle, signal)),
+        None => host.kill(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kitbag_guard::keeper::Keeper;
 use kitbag_model::{BUILTINS, ChatId, OrgId, PythonNeeds, Timestamp};
@@ -20,6 +20,9 @@ use crate::parent::{Makings, Parent, StartError};
 use crate::program::{Described, Description, Entry, Program};
 use crate::rooms::Rooms;
 use crate::running::Running;
+
+/// A chat in which a toolset has not been called for so long has no process of it any more. The next call starts one.
+const HOST_IDLE: Duration = Duration::from_secs(20);
 
 /// How workers are set up.
 #[derive(Clone, Debug)]
@@ -201,6 +204,7 @@ impl Workers {
     pub async fn end_chat(&self, org: &OrgId, chat: ChatId) {
         if let Some(room) = self.0.rooms.remove(org, chat) {
             room.end(|_| true);
+            room.end_hosts(None).await;
         }
     }
 
@@ -212,10 +216,15 @@ impl Workers {
             }
         }
         let slot = self.parents().remove(&(org.clone(), toolset.to_owned()));
-        let Some(slot) = slot else { return };
-        let parent = slot.0.lock().await.take();
-        if let Some(parent) = parent {
+        if let Some(slot) = slot
+            && let Some(parent) = slot.0.lock().await.take()
+        {
             parent.end().await;
+        }
+        for ((owner, _), room) in self.0.rooms.all() {
+            if owner == *org {
+                room.end_hosts(Some(toolset)).await;
+            }
         }
     }
 
@@ -229,6 +238,9 @@ impl Workers {
 
     /// Ends parents that have been idle for long. Call it now and then.
     pub async fn tidy(&self) {
+        if let Some(since) = Instant::now().checked_sub(HOST_IDLE) {
+            self.0.rooms.all().iter().for_each(|(_, room)| room.end_idle_hosts(since));
+        }
         let slots: Vec<Arc<Slot>> = self.parents().values().cloned().collect();
         for slot in slots {
             let Ok(mut parent) = slot.0.try_lock() else { continue };
@@ -247,6 +259,7 @@ impl Workers {
         self.0.over.send_replace(true);
         for (_, room) in self.0.rooms.all() {
             room.end(|_| true);
+            room.end_hosts(None).await;
         }
         let slots: Vec<Arc<Slot>> = self.parents().drain().map(|(_, slot)| slot).collect();
         for slot in slots {

@@ -30,7 +30,7 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// So often it is looked for workers that nobody has used for long.
-const TIDY: Duration = Duration::from_secs(60);
+const TIDY: Duration = Duration::from_secs(10);
 
 /// How long clients may take to hear the last answer.
 const LAST_WORDS: Duration = Duration::from_secs(1);
