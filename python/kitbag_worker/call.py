@@ -2,10 +2,12 @@
 
 import os
 import resource
-import signal
 import socket
 import sys
-import threading
+
+# Not of the modules signal and threading: what those do beside is paid for in every process that is forked.
+from _signal import SIG_DFL, SIGTERM, signal
+from _thread import allocate_lock
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
 
 from kitbag_worker import frames, kernel
@@ -17,24 +19,34 @@ class Stopped(BaseException):
     """Kitbag wants the call to end. Not an Exception: a tool that catches everything should not catch this."""
 
 
-def run(house: Dict[str, Any], runtime: Runtime, filters: List[Any], door: socket.socket, number: int, *, listen: bool) -> NoReturn:
+def get_ready(house: Dict[str, Any]) -> None:
+    """What is the same for all calls, done before the first is forked."""
+    # The first process of a namespace gets no signal that it has no handler for.
+    signal(SIGTERM, _stop(house["namespaces"]))
+
+
+def run(
+    house: Dict[str, Any], runtime: Runtime, filters: List[Any], door: socket.socket, number: int, *, listen: bool
+) -> NoReturn:
     """Locks the door, waits for a call, runs the tool, sends what it returned."""
     talk: Optional[socket.socket] = None
     try:
         problem: Optional[BaseException] = None
+        layers: List[str] = []
+        missing: List[str] = []
         try:
             layers, missing = _lock(house, filters)
         except Exception as error:
             # Whoever calls is told.
             problem = error
+        first = frames.framed({"type": "taken", "number": number, "layers": layers, "missing": missing})
         talk = _take(door)
-        frames.write(talk, {"type": "taken", "number": number})
+        talk.sendall(first)
         if problem:
             raise problem
         request = frames.read(talk)
         if request is None:
             os._exit(0)
-        frames.write(talk, {"type": "started", "layers": layers, "missing": missing})
         _limit(resource.RLIMIT_CPU, request["seconds"])
         me = os.getpid()
         reply = runtime.invoke(
@@ -53,7 +65,7 @@ def run(house: Dict[str, Any], runtime: Runtime, filters: List[Any], door: socke
         if os.getpid() != me:
             # The tool forked, and this is the copy: the call is not its own to answer.
             os._exit(0)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal(SIGTERM, SIG_DFL)
         _flush()
         # Without a namespace of its own a call cannot know what is left of it.
         others, known = _bury(), house["namespaces"]
@@ -103,25 +115,18 @@ def warm_up(runtime: Runtime) -> None:
 def _lock(house: Dict[str, Any], filters: List[Any]) -> Tuple[List[str], List[str]]:
     """The walls that stand inside the room. What the machine cannot give is named; if it must, nothing runs."""
     layers, missing = [], []
-    # Before the tool has a say: the first process of a namespace gets no signal that it has no handler for.
-    signal.signal(signal.SIGTERM, _stop(house["namespaces"]))
     os.setsid()
     if house["namespaces"]:
         kernel.mount_private()
         os.chdir(house["workspace"])
     else:
         kernel.die_with_parent()
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError:
-        pass
+    kernel.end_me_first()
     if house["namespaces"]:
         layers += ["namespaces", "network" if house["network"] else "no network"]
         kernel.drop_capabilities()
     else:
         missing += ["namespaces", "no network"]
-    kernel.no_new_privileges()
     version = house["landlock"]
     if version:
         writing = [house["workspace"] or os.getcwd(), *house["writing"]]
@@ -147,7 +152,7 @@ def _stop(alone: bool) -> Callable[..., None]:
     def stop(*_: Any) -> None:
         if alone:
             try:
-                os.kill(-1, signal.SIGTERM)
+                os.kill(-1, SIGTERM)
             except OSError:
                 pass
         raise Stopped
@@ -156,7 +161,7 @@ def _stop(alone: bool) -> Callable[..., None]:
 
 
 def _emitter(talk: socket.socket) -> Callable[[Dict[str, Any]], None]:
-    lock = threading.Lock()
+    lock = allocate_lock()
 
     def emit(message: Dict[str, Any]) -> None:
         with lock:

@@ -4,15 +4,16 @@ A child is forked ahead, with all walls around it, and waits at the host's door 
 PID namespace: when it ends, so does everything that the call started. When the host ends, all of them do.
 """
 
-import json
 import os
 import select
 import socket
+import struct
 import time
 from typing import Any, Dict, Iterator, List, NoReturn, Optional, Tuple
 
 from kitbag_worker import call, kernel
 
+_fd = struct.Struct("i")
 # Seconds after which a fork is tried again.
 _PAUSE = 0.1
 # So many children may end one after the other without a call that went well before a pause is made.
@@ -33,7 +34,8 @@ class Host:
 
     def serve(self, filters: List[Any], *, listen: bool) -> NoReturn:
         """Serves calls until Kitbag hangs up. It is the first of its namespace, so all that it started ends with it."""
-        self._say({"host": os.getpid()}, os.pidfd_open(os.getpid()))
+        call.get_ready(self._house)
+        self._say(b'{"host":1}', os.pidfd_open(os.getpid()))
         home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if self._alone else -1
         while True:
             if not self._ahead:
@@ -61,7 +63,7 @@ class Host:
         self._in_vain += 1
         self._children[handle] = pid, self._last
         self._poll.register(handle, select.POLLIN)
-        self._say({"child": self._last}, handle)
+        self._say(b'{"child":%d}' % self._last, handle)
 
     def _listen(self) -> None:
         note = self._control.recv(64)
@@ -81,11 +83,12 @@ class Host:
             _end_orphans()
         if number == self._ahead:
             self._ahead = 0
-        self._say({"ended": number, "status": status})
+        self._say(b'{"ended":%d,"status":%d}' % (number, status))
 
-    def _say(self, message: Dict[str, Any], handle: Optional[int] = None) -> None:
+    def _say(self, message: bytes, handle: Optional[int] = None) -> None:
+        beside = [] if handle is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _fd.pack(handle))]
         try:
-            socket.send_fds(self._control, [json.dumps(message).encode()], [] if handle is None else [handle])
+            self._control.sendmsg([message], beside)
         except OSError:
             _leave(self._alone)
 

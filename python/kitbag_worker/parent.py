@@ -23,6 +23,8 @@ _NOTE = 65536
 
 def main() -> None:
     """Describes the tools, then serves calls until Kitbag hangs up."""
+    # It was for this process and those forked from it, not for what tools start.
+    os.environ.pop("LD_BIND_NOW", None)
     hello, door = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     for sock in (hello, door):
         sock.set_inheritable(False)

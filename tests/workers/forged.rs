@@ -34,7 +34,7 @@ def alone():
 
 @tool
 def layers():
-    say({"type": "started", "layers": ["a vault"], "missing": []})
+    say({"type": "taken", "number": 1, "layers": ["a vault"], "missing": []})
 
 @tool
 def loud():

@@ -31,6 +31,8 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 const AHEAD: u32 = 1;
 /// The most processes of one chat at a time.
 const PROCESSES: u32 = 512;
+/// The interpreter finds its functions when it starts, not in every process that it forks. It forgets this variable then.
+const BIND_NOW: (&str, &str) = ("LD_BIND_NOW", "1");
 /// The most bytes of a file that a tool writes.
 const FILE: u64 = 16 * 1024 * 1024 * 1024;
 /// What is kept of what the parent itself says.
@@ -274,10 +276,16 @@ fn variables(places: &Places, passed: &[String]) -> Vec<(String, String)> {
         Some(environment) => format!("{}:{system}", environment.join("bin").display()),
         None => system.to_owned(),
     };
-    let mut variables: Vec<(String, String)> =
-        [("PATH", path.as_str()), ("HOME", "/tmp"), ("TMPDIR", "/tmp"), ("LANG", "C.UTF-8"), ("USER", "tool")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into();
+    let mut variables: Vec<(String, String)> = [
+        ("PATH", path.as_str()),
+        ("HOME", "/tmp"),
+        ("TMPDIR", "/tmp"),
+        ("LANG", "C.UTF-8"),
+        ("USER", "tool"),
+        BIND_NOW,
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into();
     let known = passed.iter().map(String::as_str).chain(["TZ"]);
     variables.extend(known.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))));
     variables

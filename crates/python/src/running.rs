@@ -36,10 +36,9 @@ const TRIES: u32 = 3;
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Said {
+    /// It has the call, and this is what holds it. It is said once, before the tool has a say.
     Taken {
         number: u64,
-    },
-    Started {
         layers: Vec<String>,
         missing: Vec<String>,
     },
@@ -164,15 +163,15 @@ impl Running<'_> {
             };
             tokio::select! {
                 heard = ear.recv(), if !call.silent => {
-                    if let Some(Heard::Said(Said::Taken { number })) = heard {
-                        call.taken(&host, number).await;
+                    if let Some(Heard::Said(Said::Taken { number, layers, missing })) = heard {
+                        call.taken(&host, number, (layers, missing), finished).await;
                         if call.why.is_some() {
                             // It was to end before it began.
                             kill(&host, call.child.as_ref(), Signal::KILL);
                         }
                         continue;
                     }
-                    call.hear(heard, log, finished);
+                    call.hear(heard, log);
                     if call.silent && call.why.is_some() && !killed {
                         kill(&host, call.child.as_ref(), Signal::KILL);
                     }
@@ -202,11 +201,11 @@ impl Running<'_> {
         // It is dead, and what it said before is still on its way.
         while call.reply.is_none() && !call.silent {
             let Ok(heard) = timeout(BURIAL, ear.recv()).await else { break };
-            if let Some(Heard::Said(Said::Taken { number })) = heard {
-                call.taken(&host, number).await;
+            if let Some(Heard::Said(Said::Taken { number, layers, missing })) = heard {
+                call.taken(&host, number, (layers, missing), finished).await;
                 continue;
             }
-            call.hear(heard, log, finished);
+            call.hear(heard, log);
         }
         let Attended { child, reply, why, .. } = call;
         if let Some(child) = &child {
@@ -343,8 +342,6 @@ struct Attended {
     why: Option<(FailureKind, String)>,
     /// Nothing more will be heard.
     silent: bool,
-    /// It has said what holds it.
-    started: bool,
 }
 
 impl Attended {
@@ -353,24 +350,26 @@ impl Attended {
         self.silent && self.child.is_none()
     }
 
-    /// Who has the call. It is said once, before the tool has a say.
-    async fn taken(&mut self, host: &Host, number: u64) {
+    /// Who has the call, and what holds it. Once: what is said later may be the tool's words.
+    async fn taken(
+        &mut self,
+        host: &Host,
+        number: u64,
+        (layers, missing): (Vec<String>, Vec<String>),
+        finished: &mut Finished,
+    ) {
         if self.child.is_none()
             && let Some(handle) = host.child(number).await
         {
             self.child = Some(Child { number, handle });
+            finished.layers = layers;
+            finished.missing_layers = missing;
         }
     }
 
-    fn hear(&mut self, heard: Option<Heard>, log: &Log, finished: &mut Finished) {
+    fn hear(&mut self, heard: Option<Heard>, log: &Log) {
         match heard {
-            // It is said once, before the tool has a say.
-            Some(Heard::Said(Said::Started { layers, missing })) if !self.started => {
-                self.started = true;
-                finished.layers = layers;
-                finished.missing_layers = missing;
-            }
-            Some(Heard::Said(Said::Started { .. } | Said::Taken { .. })) => {}
+            Some(Heard::Said(Said::Taken { .. })) => {}
             Some(Heard::Said(Said::Progress { fraction, message })) => log.progress(fraction, message),
             Some(Heard::Said(Said::Log { level, message })) => {
                 let level = if level == "info" { String::new() } else { format!("{level}: ") };

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
 use kitbag_guard::dial::EgressPolicy;
+use kitbag_model::{OrgId, Token, TokenId};
 use kitbag_python::Workers;
-use kitbag_store::Store;
+use kitbag_store::{Store, StoreError};
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::access::origin::HostRule;
 use crate::calls::{CallSettings, Calls};
 use crate::events::Events;
+use crate::recent::Recent;
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
@@ -55,6 +57,7 @@ pub struct App(Arc<Inner>);
 
 struct Inner {
     store: Store,
+    tokens: Recent<(OrgId, TokenId), Token>,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -104,6 +107,7 @@ impl App {
         let inbox = Inbox::new(&settings.data);
         Self(Arc::new(Inner {
             store,
+            tokens: Recent::default(),
             settings,
             hosts,
             workspaces,
@@ -121,6 +125,12 @@ impl App {
     /// The database.
     pub fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    /// A token that was given out.
+    pub(crate) async fn token(&self, org: &OrgId, id: TokenId) -> Result<Option<Token>, StoreError> {
+        let read = async { self.store().read(org).await?.token(id).await };
+        self.0.tokens.get(self.store(), (org.clone(), id), read).await
     }
 
     /// How it is set up.

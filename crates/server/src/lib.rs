@@ -13,6 +13,7 @@ mod impatient;
 mod listen;
 mod ops;
 mod page;
+mod recent;
 mod router;
 mod stage;
 mod toolsets;

@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::error::{OpenError, StoreError};
 use crate::sqlite::SqlitePools;
 use crate::system::SystemTx;
-use crate::tx::{Inner, ReadTx, Tx, WriteTx};
+use crate::tx::{Edition, Inner, ReadTx, Tx, WriteTx};
 use crate::{postgres, sqlite};
 
 /// How long a request waits for the database before it is told to come again.
@@ -29,6 +29,7 @@ pub enum Location {
 #[derive(Clone)]
 pub struct Store {
     database: Database,
+    edition: Edition,
 }
 
 #[derive(Clone)]
@@ -45,7 +46,7 @@ impl Store {
             Location::Sqlite(path) => Database::Sqlite(sqlite::open(path).await?),
             Location::Postgres(url) => Database::Postgres(postgres::open(url).await?),
         };
-        Ok(Self { database })
+        Ok(Self { database, edition: Edition::default() })
     }
 
     /// Which database it is, for people and logs.
@@ -53,6 +54,15 @@ impl Store {
         match self.database {
             Database::Sqlite(_) => "sqlite",
             Database::Postgres(_) => "postgres",
+        }
+    }
+
+    /// While this is the same number, everything that was read before is still so, except for rows of chats. None where others
+    /// may write too, and we would not know. Ask before you read.
+    pub fn edition(&self) -> Option<u64> {
+        match self.database {
+            Database::Sqlite(_) => Some(self.edition.now()),
+            Database::Postgres(_) => None,
         }
     }
 
@@ -64,14 +74,16 @@ impl Store {
 
     /// A transaction that only reads rows of `org`.
     pub async fn read(&self, org: &OrgId) -> Result<ReadTx, StoreError> {
-        let (database, org) = (self.database.clone(), org.clone());
-        uncancelled(async move { Tx::bind(database.begin_read().await?, &org).await }).await
+        let Self { database, edition } = self.clone();
+        let org = org.clone();
+        uncancelled(async move { Tx::bind(database.begin_read().await?, &org, edition).await }).await
     }
 
     /// A transaction that reads and writes rows of `org`.
     pub async fn write(&self, org: &OrgId) -> Result<WriteTx, StoreError> {
-        let (database, org) = (self.database.clone(), org.clone());
-        uncancelled(async move { Tx::bind(database.begin_write().await?, &org).await }).await
+        let Self { database, edition } = self.clone();
+        let org = org.clone();
+        uncancelled(async move { Tx::bind(database.begin_write().await?, &org, edition).await }).await
     }
 
     /// The system door: a transaction of no organisation, which may only learn which organisations there are.

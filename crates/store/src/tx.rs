@@ -4,6 +4,8 @@
 //! writer; on PostgreSQL a read transaction is `READ ONLY`, so the database holds the promise too.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use kitbag_model::OrgId;
 use sqlx::{Postgres, Sqlite, Transaction};
@@ -28,7 +30,22 @@ pub type WriteTx = Tx<Write>;
 pub struct Tx<Mode> {
     pub(crate) inner: Inner,
     pub(crate) org: OrgId,
+    edition: Edition,
     mode: PhantomData<Mode>,
+}
+
+/// Counts the transactions that changed what is remembered of a database.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Edition(Arc<AtomicU64>);
+
+impl Edition {
+    pub(crate) fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn next(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// A transaction on one of the two databases.
@@ -40,11 +57,11 @@ pub(crate) enum Inner {
 impl<Mode> Tx<Mode> {
     /// Binds a fresh transaction to `org`. The setting lives and dies with the transaction: one that belonged to the
     /// connection would still be there for the next borrower.
-    pub(crate) async fn bind(mut inner: Inner, org: &OrgId) -> Result<Self, StoreError> {
+    pub(crate) async fn bind(mut inner: Inner, org: &OrgId, edition: Edition) -> Result<Self, StoreError> {
         if let Inner::Postgres(tx) = &mut inner {
             sqlx::query("SELECT set_config('kitbag.org', $1, true)").bind(org.as_str()).execute(&mut **tx).await?;
         }
-        Ok(Self { inner, org: org.clone(), mode: PhantomData })
+        Ok(Self { inner, org: org.clone(), edition, mode: PhantomData })
     }
 
     /// The organisation it is bound to.
@@ -56,6 +73,16 @@ impl<Mode> Tx<Mode> {
 impl WriteTx {
     /// Makes everything that was written durable.
     pub async fn commit(self) -> Result<(), StoreError> {
+        let edition = self.edition.clone();
+        let committed = self.commit_chat().await;
+        // Even if it failed: then nobody knows whether it did.
+        edition.next();
+        committed
+    }
+
+    /// The same where nothing but rows of chats was written (messages, calls, states): what is remembered of everything else
+    /// stays true. See [`crate::Store::edition`].
+    pub async fn commit_chat(self) -> Result<(), StoreError> {
         match self.inner {
             Inner::Sqlite(tx) => tx.commit().await?,
             Inner::Postgres(tx) => tx.commit().await?,

@@ -102,7 +102,7 @@ pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap
 /// Proves the text of a token.
 pub(crate) async fn prove(app: &App, text: &str) -> Result<(BearerToken, Scopes), ApiError> {
     let token: BearerToken = text.parse().map_err(|_| unauthorized())?;
-    let kept = app.store().read(&token.org).await?.token(token.id).await?;
+    let kept = app.token(&token.org, token.id).await?;
     let kept = kept.filter(|kept| kept.admits(&token.secret, Timestamp::now())).ok_or_else(unauthorized)?;
     Ok((token, kept.scopes))
 }

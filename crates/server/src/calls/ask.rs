@@ -155,7 +155,7 @@ impl Calls {
             "generation": call.generation, "status": call.status,
         });
         tx.audit(&ask.who, "tool_call.asked", &id.to_string(), &details).await?;
-        tx.commit().await?;
+        tx.commit_chat().await?;
         debug_assert_eq!(asks_somebody, call.status == CallStatus::Pending);
         Ok(call)
     }

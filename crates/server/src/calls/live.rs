@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kitbag_model::{CallError, ChatId, OrgId, ToolCallId};
+use kitbag_model::{CallError, ChatId, OrgId, ToolCall, ToolCallId};
 use kitbag_python::Stop;
 use tokio::sync::watch;
 
@@ -19,6 +19,8 @@ pub(super) struct Live {
     over: watch::Sender<bool>,
     /// Why it is to end before its time. The first reason counts.
     why: Mutex<Option<CallError>>,
+    /// As it was recorded when it ended.
+    ended: Mutex<Option<ToolCall>>,
 }
 
 impl Live {
@@ -41,6 +43,16 @@ impl Live {
     /// Waits until it is to end before its time.
     pub(super) async fn stopped(&self) {
         let _ = self.stop().wait_for(|stop| *stop).await;
+    }
+
+    /// It ended like this.
+    pub(super) fn ended(&self, call: ToolCall) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+    }
+
+    /// How it ended, if it ran to its end.
+    pub(super) fn end_of_it(&self) -> Option<ToolCall> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits until it is over and recorded.
@@ -78,6 +90,7 @@ impl Lives {
             stop: watch::channel(false).0,
             over: watch::channel(false).0,
             why: Mutex::default(),
+            ended: Mutex::default(),
         });
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed {

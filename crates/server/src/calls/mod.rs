@@ -188,7 +188,10 @@ impl Calls {
     pub(crate) async fn wait(&self, org: &OrgId, call: ToolCall) -> Result<ToolCall, ApiError> {
         let Some(live) = self.0.lives.find(org, call.chat_id, call.id) else { return self.again(org, call).await };
         live.over().await;
-        self.again(org, call).await
+        match live.end_of_it() {
+            Some(call) => Ok(call),
+            None => self.again(org, call).await,
+        }
     }
 
     async fn again(&self, org: &OrgId, call: ToolCall) -> Result<ToolCall, ApiError> {

@@ -97,6 +97,7 @@ impl Calls {
         tracing::info!(status = %call.status, code = error.map(|error| error.code.as_str()), "a call is over");
         metrics::counter!("kitbag_tool_calls_total", "status" => call.status.as_str()).increment(1);
         self.tell(org, &call);
+        live.ended(call);
         if left_running {
             self.tell_processes(org, *chat).await;
         }

@@ -1,5 +1,7 @@
 //! One tool, with everything that a call of it needs; or why it cannot be called.
 
+use std::sync::Arc;
+
 use kitbag_model::{Builtin, Entrypoint, Installed, OrgId, ToolId, ToolsetId};
 use kitbag_python::{Description, Program};
 use kitbag_store::StoreError;
@@ -16,6 +18,12 @@ pub(crate) struct Callable {
     pub(crate) entrypoint: Entrypoint,
     /// Which version of its code it is. A yes is for that one.
     pub(crate) generation: String,
+}
+
+/// What the database knows of a toolset, and its code has said.
+pub(crate) struct Known {
+    installed: Installed,
+    description: Option<Description>,
 }
 
 /// Why a tool cannot be called.
@@ -64,7 +72,9 @@ impl Toolsets {
         let callable = match id {
             ToolId::Builtin(name) => {
                 let builtin = Builtin::find(name).ok_or_else(|| Refusal::NotFound(id.to_string()))?;
-                let overrides = self.store.read(org).await?.builtin_overrides().await?;
+                let read = async { Ok(Some(Arc::new(self.store.read(org).await?.builtin_overrides().await?))) };
+                let overrides = self.recent_builtin.get(&self.store, org.clone(), read).await;
+                let overrides = overrides.map_err(Refusal::Store)?.unwrap_or_default();
                 let builtins = self.workers.builtin().await;
                 let builtins =
                     builtins.map_err(|error| Refusal::Unavailable { id: id.clone(), reason: error.to_string() })?;
@@ -91,25 +101,34 @@ impl Toolsets {
 
     async fn of_toolset(&self, org: &OrgId, id: &ToolId, toolset: &ToolsetId, name: &str) -> Result<Callable, Refusal> {
         let not_found = || Refusal::NotFound(id.to_string());
-        let mut tx = self.store.read(org).await?;
-        let one = tx.installed(toolset).await?.ok_or_else(not_found)?;
+        let read = self.read_known(org, toolset);
+        let known = self.recent.get(&self.store, (org.clone(), toolset.clone()), read).await.map_err(Refusal::Store)?;
+        let known = known.ok_or_else(not_found)?;
+        let Known { installed: one, description: known } = &*known;
         let generation = one.toolset.generation.clone().unwrap_or_default();
-        let known = tx.tool_description(toolset, &generation).await?;
-        drop(tx);
         let tool = one.tools.iter().find(|tool| tool.id.as_str() == name).ok_or_else(not_found)?;
         // What is off is said to be off, whatever its code is worth.
-        let unseen = of_toolset(&one, tool, None);
+        let unseen = of_toolset(one, tool, None);
         let is_on = unseen.toolset_enabled && unseen.effective.enabled.value;
-        let known: Option<Description> = known.and_then(|text| serde_json::from_str(&text).ok());
         let shown = match (is_on, known) {
             (false, _) => unseen,
-            (true, Some(known)) => of_toolset(&one, tool, Some(&known)),
+            (true, Some(known)) => of_toolset(one, tool, Some(known)),
             (true, None) => {
-                let found = self.describe(org, &one).await.map_err(|error| unknown(id, error))?;
-                of_toolset(&one, tool, Some(&found))
+                let found = self.describe(org, one).await.map_err(|error| unknown(id, error))?;
+                of_toolset(one, tool, Some(&found))
             }
         };
-        Ok(Callable { entrypoint: tool.entrypoint.clone(), program: self.program(org, &one), generation, tool: shown })
+        Ok(Callable { entrypoint: tool.entrypoint.clone(), program: self.program(org, one), generation, tool: shown })
+    }
+
+    /// What the database knows of a toolset.
+    async fn read_known(&self, org: &OrgId, toolset: &ToolsetId) -> Result<Option<Arc<Known>>, StoreError> {
+        let mut tx = self.store.read(org).await?;
+        let Some(installed) = tx.installed(toolset).await? else { return Ok(None) };
+        let generation = installed.toolset.generation.as_deref().unwrap_or_default();
+        let description = tx.tool_description(toolset, generation).await?;
+        let description = description.and_then(|text| serde_json::from_str(&text).ok());
+        Ok(Some(Arc::new(Known { installed, description })))
     }
 
     /// An installed toolset.

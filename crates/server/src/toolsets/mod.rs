@@ -17,12 +17,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kitbag_model::{OrgId, ToolsetId};
+use kitbag_model::{OrgId, Override, OverrideKey, ToolsetId};
 use kitbag_python::Workers;
 use kitbag_store::Store;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use callable::Callable;
+use callable::Known;
 pub(crate) use catalogue::Tool;
 use describe::Describing;
 pub(crate) use error::ToolsetError;
@@ -32,11 +33,14 @@ pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 use shelf::Shelf;
 
 use crate::events::Events;
+use crate::recent::Recent;
 
 /// So many imports are worked on at a time.
 const IMPORTS: usize = 2;
 
 type Turns = HashMap<(OrgId, ToolsetId), Arc<tokio::sync::Mutex<()>>>;
+
+type Overrides = Vec<(OverrideKey, Override)>;
 
 /// All toolsets of a server.
 #[derive(Clone)]
@@ -49,12 +53,24 @@ pub(crate) struct Toolsets {
     workers: Workers,
     events: Events,
     describing: Describing,
+    recent: Arc<Recent<(OrgId, ToolsetId), Arc<Known>>>,
+    recent_builtin: Arc<Recent<OrgId, Arc<Overrides>>>,
 }
 
 impl Toolsets {
     pub(crate) fn new(data: PathBuf, store: Store, workers: Workers, events: Events) -> Self {
         let at_once = Arc::new(Semaphore::new(IMPORTS));
-        Self { data, store, turns: Arc::default(), at_once, workers, events, describing: Describing::default() }
+        Self {
+            data,
+            store,
+            turns: Arc::default(),
+            at_once,
+            workers,
+            events,
+            describing: Describing::default(),
+            recent: Arc::default(),
+            recent_builtin: Arc::default(),
+        }
     }
 
     fn shelf(&self, org: &OrgId) -> Shelf {

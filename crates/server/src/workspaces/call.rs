@@ -122,7 +122,7 @@ impl Lease {
             FinishError::Store(error) => error.into(),
         })?;
         self.step("state written")?;
-        tx.commit().await?;
+        tx.commit_chat().await?;
         self.step("state kept")?;
         self.0.slot.nodes.add(nodes).map_err(CasError::from)?;
         Ok((call, manifest))

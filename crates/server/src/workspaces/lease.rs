@@ -173,7 +173,7 @@ impl Lease {
         tx.add_nodes(self.0.chat, &tree.new_nodes).await?;
         let manifest = tx.keep_manifest(self.0.chat, new).await?;
         self.step("state written")?;
-        tx.commit().await?;
+        tx.commit_chat().await?;
         self.step("state kept")?;
         self.0.slot.nodes.add(&tree.new_nodes).map_err(CasError::from)?;
         Ok(manifest)
