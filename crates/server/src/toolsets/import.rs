@@ -102,7 +102,7 @@ impl Toolsets {
         if trust {
             let definition = &new.definition;
             for server in &definition.servers {
-                tx.trust(&definition.id, server.id.as_str(), &server.launch.fingerprint()).await?;
+                tx.trust(&definition.id, server.id.as_str(), &server.fingerprint()).await?;
             }
             let itself = installed::trust_fingerprint(
                 &definition.id,

@@ -40,17 +40,19 @@ pub(crate) async fn trust_mcp_server(
     let server = installed.server(key.server.as_str()).ok_or_else(not_found)?;
     let launch = &server.server.launch;
     let other_line = body.command_line.is_some_and(|shown| shown != launch.command_line());
-    if other_line || body.fingerprint.is_some_and(|shown| shown != launch.fingerprint().to_string()) {
+    if other_line || body.fingerprint.is_some_and(|shown| shown != server.server.fingerprint().to_string()) {
         return Err(ApiError::new(
             Code::Conflict,
             "what it would start is not what was shown any more; look at it again",
         ));
     }
     let mut tx = app.store().write(&caller.org).await?;
-    tx.trust(&installed.toolset.id, key.server.as_str(), &launch.fingerprint()).await.map_err(|error| match error {
-        // It was removed between the two.
-        StoreError::Reference => not_found(),
-        other => other.into(),
+    tx.trust(&installed.toolset.id, key.server.as_str(), &server.server.fingerprint()).await.map_err(|error| {
+        match error {
+            // It was removed between the two.
+            StoreError::Reference => not_found(),
+            other => other.into(),
+        }
     })?;
     let now = tx.installed(&installed.toolset.id).await?.ok_or_else(not_found)?;
     let view =

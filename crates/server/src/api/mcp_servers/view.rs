@@ -89,7 +89,7 @@ impl ServerView {
             requires_confirmation: server.requires_confirmation.unwrap_or(true),
             trusted: one.is_trusted(),
             command_line: server.launch.command_line(),
-            fingerprint: one.server.launch.fingerprint().to_string(),
+            fingerprint: one.server.fingerprint().to_string(),
             description: server.description.as_ref().map(ToString::to_string),
             created_at: one.created_at.to_string(),
         }
