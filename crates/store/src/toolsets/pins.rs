@@ -211,17 +211,9 @@ impl WriteTx {
     /// Keeps everybody else from changing a server's pins until the transaction ends. Its policy, and when its tools were last
     /// listed; none if there is no such server.
     async fn lock_pins(&mut self, server: &ServerKey) -> Result<Option<(PinPolicy, Option<Timestamp>)>, StoreError> {
-        // An update that changes nothing locks the row on either database.
-        execute!(
-            self,
-            sqlx::query(
-                "UPDATE toolset_mcp_servers SET pin_policy = pin_policy
-                 WHERE organization_id = $1 AND toolset_id = $2 AND id = $3"
-            )
-            .bind(self.org.as_str())
-            .bind(server.toolset.as_str())
-            .bind(server.server.as_str())
-        )?;
+        if !self.lock_server(server).await? {
+            return Ok(None);
+        }
         let row: Option<PolicyRow> = on!(self, c => sqlx::query_as(
             "SELECT s.pin_policy, s.tools_seen_at, t.user_mcp
              FROM toolset_mcp_servers s JOIN toolsets t ON t.organization_id = s.organization_id AND t.id = s.toolset_id

@@ -8,6 +8,22 @@ use crate::row::At;
 use crate::tx::{WriteTx, execute, on};
 
 impl WriteTx {
+    /// Keeps everybody else from changing a server until the transaction ends. Whether there is such a server.
+    pub async fn lock_server(&mut self, server: &ServerKey) -> Result<bool, StoreError> {
+        // An update that changes nothing locks the row on either database.
+        let locked = execute!(
+            self,
+            sqlx::query(
+                "UPDATE toolset_mcp_servers SET pin_policy = pin_policy
+                 WHERE organization_id = $1 AND toolset_id = $2 AND id = $3"
+            )
+            .bind(self.org.as_str())
+            .bind(server.toolset.as_str())
+            .bind(server.server.as_str())
+        )?;
+        Ok(locked > 0)
+    }
+
     /// What a person says about a server's being used; none: what its toolset says. Whether there is such a server.
     pub async fn enable_server(&mut self, server: &ServerKey, enabled: Option<bool>) -> Result<bool, StoreError> {
         let changed = execute!(
