@@ -101,7 +101,7 @@ on_both! {
             (json!({ "name": "a", "url": "https://a.example/?api_key=hunter2" }), 400, "BAD_REQUEST", "api_key"),
             (json!({ "name": "a", "command": "x", "env": { "A": "${hunter2:x}" } }), 400, "INVALID_MCP_PLACEHOLDER", "env.A"),
             (json!({ "name": "a", "command": "x", "env": "hunter2" }), 400, "BAD_REQUEST", "objects of texts"),
-            (json!({ "name": "a", "command": "x", "env": { "A": ["hunter2"] } }), 400, "BAD_REQUEST", "\"A\""),
+            (json!({ "name": "a", "command": "x", "env": { "A": ["hunter2"] } }), 400, "BAD_REQUEST", "the value of"),
             (json!({ "name": "a", "command": "x", "env": { "A": null } }), 400, "BAD_REQUEST", "env.A"),
             (json!({ "name": "a", "command": "x", "args": "hunter2" }), 400, "BAD_REQUEST", "list of texts"),
             (json!({ "name": "a", "command": ["hunter2"] }), 400, "BAD_REQUEST", "texts"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kitbag_model::{
     Definition, Description, DisplayName, Install, Installed, Launch, McpServer, OrgId, Permissions, PinPolicy,
-    PythonNeeds, RawLaunch, ServerId, ServerKey, SourceType, Template, ToolsetId,
+    PythonNeeds, RawLaunch, ServerId, ServerKey, SourceType, ToolsetId,
 };
 use kitbag_store::{InstallError, StoreError, WriteTx};
 use serde_json::json;
@@ -237,20 +237,7 @@ impl LaunchChange {
             // A server that was started and is dialled from now on keeps nothing of how it was started.
             Launch::Stdio { .. } if self.url.is_some() && self.command.is_none() => RawLaunch::default(),
             Launch::Remote { .. } if self.command.is_some() && self.url.is_none() => RawLaunch::default(),
-            Launch::Stdio { command, args, cwd, env } => RawLaunch {
-                server_type: Some("stdio".to_owned()),
-                command: Some(command.clone()),
-                args: args.iter().map(Template::to_string).collect(),
-                cwd: cwd.as_ref().map(Template::to_string),
-                env: texts(env),
-                ..RawLaunch::default()
-            },
-            Launch::Remote { url, headers, .. } => RawLaunch {
-                server_type: Some(launch.server_type().to_string()),
-                url: Some(url.to_string()),
-                headers: texts(headers),
-                ..RawLaunch::default()
-            },
+            launch => RawLaunch::from(launch),
         };
         raw.server_type = self.server_type.or(raw.server_type);
         raw.command = self.command.or(raw.command);
@@ -261,10 +248,6 @@ impl LaunchChange {
         raw.headers = replaced("headers", self.headers, raw.headers)?;
         raw.check().map_err(ToolsetError::Launch)
     }
-}
-
-fn texts(values: &BTreeMap<String, Template>) -> BTreeMap<String, String> {
-    values.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
 }
 
 /// The values that are given in place of those that are there; where none is given for a name, the one that is there.
