@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use kitbag_model::{Launch, McpServer, RawLaunch, Secret, export};
 use serde_json::{Map, Value};
 
-use crate::bundle::{Bundle, Refused};
-use crate::foreign::{json, servers, variable};
+use crate::bundle::Finding;
+use crate::foreign::{Notes, json, servers, variable};
 use crate::import::Options;
 
 /// A program that uses MCP servers.
@@ -228,13 +228,13 @@ impl Reader {
         if let Some(inputs) = inputs {
             top.insert("inputs".to_owned(), inputs.clone());
         }
-        let told = |refused: Refused| refused.problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>();
-        let read = servers::read(&top, Some("mcpServers"), None, Options::default()).map_err(told)?;
-        let Bundle { definition, warnings, .. } = read;
-        let mut notes: Vec<String> = warnings.into_iter().map(|warning| warning.message).collect();
-        let Some(mut server) = definition.servers.into_iter().next() else {
-            return Err(vec!["it is no server".to_owned()]);
+        let mut told = Notes::new(None);
+        let read = servers::list(&top, Some("mcpServers"), &mut told, Options::default());
+        let texts = |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.message).collect::<Vec<_>>();
+        let Some(mut server) = read.into_iter().next().filter(|_| told.problems.is_empty()) else {
+            return Err(texts(told.problems));
         };
+        let mut notes = texts(told.warnings);
         server.launch = with_plain(&server.launch, plain)?;
         let set =
             |one: &WrittenOut| format!("{} is written out in the file; set the variable {}", one.place, one.variable);

@@ -142,6 +142,7 @@ fn a_secret_becomes_a_variable_of_its_own_and_is_not_told() {
     let told = format!("{found:?}");
     assert!(!told.contains("hunter2") && !told.contains("abcdef"), "{told}");
     let first = found[0].server.as_ref().unwrap();
+    assert_eq!(first.notes.len(), 2, "it says what it is called here, and the variable: {first:?}");
     assert!(
         first.notes.iter().any(|note| note.contains("env.TOKEN") && note.contains("set the variable TOKEN")),
         "{first:?}"

@@ -148,7 +148,10 @@ impl Toolsets {
             Some(id) => rename(&mut tx, &installed, key, id).await?,
             None => key.clone(),
         };
-        let details = json!({ "fingerprint": after, "before": before, "enabled": change.enabled.flatten() });
+        let policy = change.pin_policy.map(|policy| policy.map_or("default", PinPolicy::as_str));
+        let details = json!({
+            "fingerprint": after, "before": before, "enabled": change.enabled.flatten(), "pinPolicy": policy,
+        });
         tx.audit(who, "mcp_server.updated", &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
