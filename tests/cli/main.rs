@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod calls;
+mod mcp;
 mod toolsets;
 
 use kitbag_testkit::cluster::{APP, Cluster, OWNER};

@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod bundle;
+pub mod clients;
 mod foreign;
 pub mod html;
 pub mod import;

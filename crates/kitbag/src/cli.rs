@@ -1,6 +1,7 @@
 //! The tree of commands. Doc comments here are the help texts.
 
 mod chat;
+mod mcp;
 mod tool;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use chat::ChatCommand;
+pub(crate) use mcp::{AddServer, ImportServers, McpCommand};
 pub(crate) use tool::{CallFlags, DecideFlags, ToolCommand};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
@@ -66,7 +68,7 @@ pub(crate) enum Command {
     /// List, read and call the tools of all toolsets
     #[command(subcommand)]
     Tool(ToolCommand),
-    /// The MCP servers that toolsets declare
+    /// Add, list, change, trust and import MCP servers
     #[command(subcommand)]
     Mcp(McpCommand),
     /// Set up the database, tokens
@@ -445,17 +447,6 @@ pub(crate) struct OverrideFlags {
     /// Whether it is there at all
     #[arg(long, value_name = "BOOL")]
     pub(crate) enabled: Option<bool>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum McpCommand {
-    /// List the servers, with what each starts
-    List,
-    /// Let a server start as it is now
-    Trust {
-        /// The server key
-        server: String,
-    },
 }
 
 #[derive(Subcommand)]

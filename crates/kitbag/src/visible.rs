@@ -1,17 +1,8 @@
 //! Texts of others, made safe for a terminal: what would move the cursor, turn the order of letters or not be seen at all is
 //! written out.
 
+use kitbag_model::safe_text::is_hidden;
 use serde_json::Value;
-
-/// A character that does something else than being seen.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
 
 /// A text with several lines. Line ends and tabs stay, and colours are dropped without a word.
 pub(crate) fn lines(text: &str) -> String {

@@ -5,6 +5,7 @@ use crate::name::{ServerKey, ToolsetId};
 use crate::override_key::OverrideKey;
 use crate::overrides::Override;
 use crate::path::WorkPath;
+use crate::pin::PinPolicy;
 use crate::python::PythonNeeds;
 use crate::time::Timestamp;
 use crate::tool_id::ToolId;
@@ -101,6 +102,10 @@ pub struct InstalledServer {
     pub created_at: Timestamp,
     /// What a person trusted it to be.
     pub trusted: Option<ContentHash>,
+    /// What a person said is to happen when it changes its tools.
+    pub pin_policy: Option<PinPolicy>,
+    /// When its tools were last listed; none: never.
+    pub tools_seen_at: Option<Timestamp>,
 }
 
 impl InstalledServer {
@@ -111,7 +116,7 @@ impl InstalledServer {
 
     /// Whether it may be started: what a person trusted is what would be started.
     pub fn is_trusted(&self) -> bool {
-        self.trusted == Some(self.server.launch.fingerprint())
+        self.trusted == Some(self.server.fingerprint())
     }
 }
 
@@ -168,6 +173,11 @@ impl Installed {
     /// The key of one of its servers.
     pub fn server_key(&self, server: &McpServer) -> ServerKey {
         ServerKey { toolset: self.toolset.id.clone(), server: server.id.clone() }
+    }
+
+    /// What happens when one of its servers changes its tools.
+    pub fn pin_policy(&self, server: &InstalledServer) -> PinPolicy {
+        server.pin_policy.unwrap_or(PinPolicy::default_for(self.toolset.user_mcp))
     }
 
     /// A server by its id.

@@ -56,6 +56,27 @@ impl ToolsetId {
     pub fn builtin() -> Self {
         Self("builtin".to_owned())
     }
+
+    /// Ids for something that people call `name`, best first, without an end: the name itself where it is an id, else what is left
+    /// of it in small letters, digits and hyphens, then the same with numbers. `otherwise` stands for a name of which nothing is
+    /// left.
+    pub fn from_name<'a>(name: &str, otherwise: &'a str) -> impl Iterator<Item = Self> + 'a {
+        let mut words = String::new();
+        for c in name.chars().map(|c| c.to_ascii_lowercase()) {
+            if c.is_ascii_alphanumeric() || (c == '_' && !words.is_empty()) {
+                words.push(c);
+            } else if !words.is_empty() && !words.ends_with('-') {
+                words.push('-');
+            }
+        }
+        // Room for a number.
+        words.truncate(56);
+        let words = words.trim_end_matches(['-', '_']).to_owned();
+        let base = if words.is_empty() { otherwise.to_owned() } else { words };
+        let same = name.parse().ok().into_iter();
+        let numbered = (0_u64..).map(move |number| if number == 0 { base.clone() } else { format!("{base}-{number}") });
+        same.chain(numbered.filter_map(|text| text.parse().ok()))
+    }
 }
 
 impl FromStr for ToolsetId {
@@ -174,6 +195,27 @@ mod tests {
         for device in ["con", "nul", "aux", "prn", "com1", "lpt9", "com0"] {
             assert!(matches!(device.parse::<ToolsetId>(), Err(IdError::Reserved { .. })), "{device}");
             assert!(matches!(device.parse::<ServerId>(), Err(IdError::Reserved { .. })), "{device}");
+        }
+    }
+
+    #[test]
+    fn ids_from_names() {
+        let long = "x".repeat(80);
+        let cut = &long[..56];
+        for (name, ids) in [
+            ("github", ["github", "github", "github-1"]),
+            ("My Server!", ["my-server", "my-server-1", "my-server-2"]),
+            ("a_b", ["a_b", "a_b", "a_b-1"]),
+            ("../../etc", ["etc", "etc-1", "etc-2"]),
+            ("世界", ["mcp-server", "mcp-server-1", "mcp-server-2"]),
+            ("", ["mcp-server", "mcp-server-1", "mcp-server-2"]),
+            ("MCP", ["mcp-1", "mcp-2", "mcp-3"]),
+            ("con", ["con-1", "con-2", "con-3"]),
+            (&long, [cut, &format!("{cut}-1"), &format!("{cut}-2")]),
+        ] {
+            let found: Vec<String> =
+                ToolsetId::from_name(name, "mcp-server").take(3).map(|id| id.to_string()).collect();
+            assert_eq!(found, ids, "{name:?}");
         }
     }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::hash::{ContentHash, Hasher};
 use crate::id::text_serde;
 use crate::launch::Launch;
 use crate::name::{LocalToolId, ServerId, SkillId, ToolsetId};
@@ -90,6 +91,21 @@ pub struct McpServer {
     pub description: Option<Description>,
 }
 
+impl McpServer {
+    /// The hash that trust in it is bound to: what would start, and whether its tools may be called without a question. A new
+    /// version that takes the question away needs a new yes.
+    pub fn fingerprint(&self) -> ContentHash {
+        let launch = self.launch.fingerprint();
+        if self.requires_confirmation != Some(false) {
+            return launch;
+        }
+        let mut hasher = Hasher::default();
+        hasher.update(b"kitbag server without questions 1\n");
+        hasher.update(launch.as_bytes());
+        hasher.finish()
+    }
+}
+
 /// A skill that a toolset lists.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -157,6 +173,7 @@ macro_rules! words {
         text_serde!($name);
     };
 }
+pub(crate) use words;
 
 words!(
     /// How a toolset came here.
@@ -243,6 +260,19 @@ mod tests {
         }
         assert_eq!("Zip".parse::<SourceType>(), Err(UnknownSourceType));
         assert_eq!("".parse::<Visibility>(), Err(UnknownVisibility));
+    }
+
+    #[test]
+    fn trust_in_a_server_covers_its_questions() {
+        let launch = crate::launch::RawLaunch { command: Some("npx".to_owned()), ..Default::default() };
+        let launch = launch.check().unwrap();
+        let of = |requires_confirmation| {
+            let id = "a".parse().unwrap();
+            McpServer { id, launch: launch.clone(), enabled: true, requires_confirmation, description: None }
+                .fingerprint()
+        };
+        assert_eq!((of(None), of(Some(true))), (launch.fingerprint(), launch.fingerprint()));
+        assert_ne!(of(Some(false)), launch.fingerprint());
     }
 
     #[test]

@@ -80,8 +80,16 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(tools::list::list_tools))
         .routes(routes!(tools::get::get_tool))
         .routes(routes!(tools::available::get_available_tools))
-        .routes(routes!(mcp_servers::list::list_mcp_servers))
-        .routes(routes!(mcp_servers::get::get_mcp_server))
+        .routes(routes!(mcp_servers::list::list_mcp_servers, mcp_servers::add::add_mcp_server))
+        .routes(routes!(
+            mcp_servers::get::get_mcp_server,
+            mcp_servers::update::update_mcp_server,
+            mcp_servers::remove::remove_mcp_server
+        ))
+        .routes(routes!(mcp_servers::reconnect::reconnect_mcp_server))
+        .routes(routes!(mcp_servers::test::test_mcp_server))
+        .routes(routes!(mcp_servers::pins::get_mcp_server_pins))
+        .routes(routes!(mcp_servers::accept::accept_mcp_server_pins))
         .routes(routes!(mcp_servers::trust::trust_mcp_server))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))

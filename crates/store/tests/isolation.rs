@@ -58,9 +58,11 @@ const FIXTURES: &[(&str, &str)] = &[
     ),
     (
         "tool_pins",
-        "(organization_id, toolset_id, server_id, tool_name, definition_sha256, definition, pinned_at, last_seen_at)
-         VALUES ('{org}', 'x', 'x', 'x', 'h', '{}', now(), now())",
+        "(organization_id, toolset_id, server_id, tool_name, position, listed, state, seen_sha256, seen, accepted_sha256,
+          first_seen_at, last_seen_at)
+         VALUES ('{org}', 'x', 'x', 'x', 0, true, 'accepted', 'h', '{}', 'h', now(), now())",
     ),
+    ("secrets", "(organization_id, kind, name, sealed, updated_at) VALUES ('{org}', 'x', 'x', '', now())"),
     ("chats", "(organization_id, id, created_at, updated_at) VALUES ('{org}', 'x', now(), now())"),
     (
         "workspace_manifests",

@@ -125,7 +125,7 @@ on_both! {
         tx.set_override(&id, &key("not_there_yet"), &named("Later")).await.unwrap();
         assert!(tx.enable_toolset(&id, false).await.unwrap());
         for one in &new.definition.servers {
-            tx.trust(&id, one.id.as_str(), &one.launch.fingerprint()).await.unwrap();
+            tx.trust(&id, one.id.as_str(), &one.fingerprint()).await.unwrap();
         }
         let now = tx.installed(&id).await.unwrap().unwrap();
         tx.trust(&id, "", &now.fingerprint()).await.unwrap();

@@ -16,4 +16,5 @@ pub(crate) mod servers;
 pub(crate) mod skill;
 mod toolset;
 
+pub(crate) use name::variable;
 pub(crate) use notes::{Notes, shown};

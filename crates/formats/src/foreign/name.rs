@@ -117,7 +117,7 @@ pub(super) fn version(text: Option<&str>) -> (Version, bool) {
 }
 
 /// The name of a variable for a key: `apiKey`, `api-key` and `api_key` become `API_KEY`.
-pub(super) fn variable(key: &str) -> Option<String> {
+pub(crate) fn variable(key: &str) -> Option<String> {
     let mut name = String::new();
     let mut small_before = false;
     for c in key.chars() {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use kitbag_model::McpServer;
 use serde_json::{Map, Value};
 
 use super::builder::{Builder, Draft, Secretive};
@@ -21,9 +22,26 @@ pub(crate) fn read(
     options: Options,
 ) -> Result<Bundle, Refused> {
     let mut notes = Notes::new(file);
-    let inputs = inputs(top, &mut notes);
+    let servers = list(top, root, &mut notes, options);
+    if servers.is_empty() && notes.problems.is_empty() {
+        notes.problem("there is no server in it");
+    }
+    let stem = file.map(name::stem).unwrap_or_default();
+    let mut made = toolset::Made::new([stem], None, stem, &mut notes);
+    made.definition.servers = servers;
+    made.finish(Vec::new(), Vec::new(), notes)
+}
+
+/// The servers of a file, without a toolset around them.
+pub(crate) fn list(
+    top: &Map<String, Value>,
+    root: Option<&str>,
+    notes: &mut Notes,
+    options: Options,
+) -> Vec<McpServer> {
+    let inputs = inputs(top, notes);
     let scope = Scope { host: Host::Client, declared: &inputs };
-    let mut builder = Builder::new(&mut notes, options);
+    let mut builder = Builder::new(notes, options);
     if let Some(root) = root {
         let others: Vec<&str> =
             top.keys().map(String::as_str).filter(|key| ![root, "inputs", "$schema"].contains(key)).collect();
@@ -37,14 +55,7 @@ pub(crate) fn read(
     } else {
         entries(&mut builder, "", top, &scope);
     }
-    let servers = builder.servers;
-    if servers.is_empty() && notes.problems.is_empty() {
-        notes.problem("there is no server in it");
-    }
-    let stem = file.map(name::stem).unwrap_or_default();
-    let mut made = toolset::Made::new([stem], None, stem, &mut notes);
-    made.definition.servers = servers;
-    made.finish(Vec::new(), Vec::new(), notes)
+    builder.servers
 }
 
 /// The servers of a map.

@@ -99,6 +99,29 @@ pub enum RemoteKind {
     StreamableHttp,
 }
 
+impl From<&Launch> for RawLaunch {
+    /// As somebody would write it.
+    fn from(launch: &Launch) -> Self {
+        let texts = |values: &BTreeMap<String, Template>| {
+            values.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
+        };
+        let server_type = Some(launch.server_type().to_string());
+        match launch {
+            Launch::Stdio { command, args, cwd, env } => Self {
+                server_type,
+                command: Some(command.clone()),
+                args: args.iter().map(Template::to_string).collect(),
+                cwd: cwd.as_ref().map(Template::to_string),
+                env: texts(env),
+                ..Self::default()
+            },
+            Launch::Remote { url, headers, .. } => {
+                Self { server_type, url: Some(url.to_string()), headers: texts(headers), ..Self::default() }
+            }
+        }
+    }
+}
+
 impl Launch {
     /// Its type.
     pub fn server_type(&self) -> ServerType {

@@ -27,6 +27,8 @@ pub(crate) enum Code {
     InvalidSkillBundle,
     InvalidMcpPlaceholder,
     AmbiguousServerId,
+    McpServerNotConnected,
+    NeedsTrust,
     Conflict,
     PreconditionFailed,
     MethodNotAllowed,
@@ -56,6 +58,8 @@ impl Code {
             Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
             Self::InvalidMcpPlaceholder => "INVALID_MCP_PLACEHOLDER",
             Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
+            Self::McpServerNotConnected => "MCP_SERVER_NOT_CONNECTED",
+            Self::NeedsTrust => "NEEDS_TRUST",
             Self::Conflict => "CONFLICT",
             Self::PreconditionFailed => "PRECONDITION_FAILED",
             Self::QuotaExceeded => "QUOTA_EXCEEDED",
@@ -82,7 +86,9 @@ impl Code {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
-            Self::Conflict | Self::AmbiguousServerId => StatusCode::CONFLICT,
+            Self::Conflict | Self::AmbiguousServerId | Self::McpServerNotConnected | Self::NeedsTrust => {
+                StatusCode::CONFLICT
+            }
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::QuotaExceeded | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Self::BlobCorrupt => StatusCode::INTERNAL_SERVER_ERROR,

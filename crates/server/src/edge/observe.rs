@@ -13,12 +13,13 @@ use crate::api::error::{ApiError, Code};
 use crate::app::App;
 use crate::transfer::takes_files;
 
-/// Whether a route waits for a tool, or for what a toolset needs: those have deadlines of their own.
+/// Whether a route waits for a tool, a server, or for what a toolset needs: those have deadlines of their own.
 fn takes_its_time(method: &Method, route: &str) -> bool {
     let route = route.strip_prefix("/v1/orgs/{org}").unwrap_or_default();
     let calls = ["/chats/{chat}/tool-calls", "/chats/{chat}/tool-calls/{callId}/decision"];
     let others = ["/chats/{chat}/tool-calls/{callId}/cancel", "/toolsets/{id}/prepare"];
-    *method == Method::POST && (calls.contains(&route) || others.contains(&route))
+    let servers = ["/mcp-servers/{serverKey}/reconnect", "/mcp-servers/{serverKey}/test"];
+    *method == Method::POST && [&calls, &others, &servers].iter().any(|routes| routes.contains(&route))
 }
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -1,7 +1,8 @@
 //! Why something could not be done to a toolset.
 
 use kitbag_formats::bundle::Refused;
-use kitbag_model::{ToolsetId, Version};
+use kitbag_model::launch::LaunchReason;
+use kitbag_model::{LaunchError, ServerKey, ToolsetId, Version};
 use kitbag_store::{InstallError, StoreError};
 use serde_json::json;
 
@@ -30,6 +31,34 @@ pub(crate) enum ToolsetError {
     /// The id belongs to a server that a person added.
     #[error("{0} is an MCP server that was added by itself; remove it first, or give the toolset another id")]
     IsServer(ToolsetId),
+    /// There is no such server.
+    #[error("there is no MCP server {0:?}")]
+    NoServer(String),
+    /// The id that a server was to have belongs to something else.
+    #[error("{0} is taken; choose another id, or give only a name and one is made from it")]
+    Taken(ToolsetId),
+    /// Something that only the bundle can do to its server.
+    #[error(
+        "{server} cannot be {what} by itself: it belongs to the toolset {}. It can be turned off (enabled: false), or the toolset \
+         uninstalled", server.toolset
+    )]
+    OfBundle {
+        /// Which server.
+        server: ServerKey,
+        /// What was to be done to it.
+        what: &'static str,
+    },
+    /// How a server would be reached is wrong. What is wrong is told, the values are not.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Launch(Vec<LaunchError>),
+    /// A value that was to stay what it is, and is not there.
+    #[error("{field}.{name}: there is no value that could stay; give one")]
+    NoValue {
+        /// Of what.
+        field: &'static str,
+        /// Whose value.
+        name: String,
+    },
     /// Another toolset than the one that was to be updated.
     #[error("where {wanted} came from is another toolset now: {found}; import it by its address if you want it")]
     Another {
@@ -82,8 +111,13 @@ impl From<ToolsetError> for ApiError {
             }
             ToolsetError::Downgrade { installed, offered, .. } => Self::new(Code::Conflict, message)
                 .with_details(json!({ "installed": installed.to_string(), "offered": offered.to_string() })),
+            ToolsetError::NoServer(_) => Self::new(Code::NotFound, message),
+            ToolsetError::Launch(problems) => launch_error(message, &problems),
+            ToolsetError::NoValue { .. } => Self::new(Code::BadRequest, message),
             ToolsetError::Literal(_) => Self::new(Code::InvalidMcpPlaceholder, message),
             ToolsetError::IsServer(_)
+            | ToolsetError::Taken(_)
+            | ToolsetError::OfBundle { .. }
             | ToolsetError::Another { .. }
             | ToolsetError::Conflict
             | ToolsetError::Changed => Self::new(Code::Conflict, message),
@@ -99,4 +133,16 @@ impl From<ToolsetError> for ApiError {
             ToolsetError::Store(error) => error.into(),
         }
     }
+}
+
+/// Everything that is wrong with how a server would be reached. A reference that is none has a code of its own.
+fn launch_error(message: String, problems: &[LaunchError]) -> ApiError {
+    let is_placeholder =
+        |problem: &LaunchError| matches!(problem.reason, LaunchReason::Placeholder(_) | LaunchReason::NoPlaceholders);
+    let code = if problems.iter().all(is_placeholder) { Code::InvalidMcpPlaceholder } else { Code::BadRequest };
+    let told: Vec<_> = problems
+        .iter()
+        .map(|problem| json!({ "field": problem.field.to_string(), "message": problem.reason.to_string() }))
+        .collect();
+    ApiError::new(code, message).with_details(json!({ "problems": told }))
 }

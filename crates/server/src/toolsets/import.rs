@@ -1,6 +1,6 @@
 //! Installing a bundle: the files first, then the rows, then the files move to their place.
 
-use kitbag_model::{ContentHash, Definition, Install, Launch, OrgId, SourceType, ToolsetId, installed};
+use kitbag_model::{ContentHash, Install, Launch, McpServer, OrgId, SourceType, ToolsetId, installed};
 use tracing::Instrument;
 
 use super::{Parcel, Plan, ToolsetError, Toolsets, VersionChange, blocking};
@@ -45,7 +45,7 @@ impl Toolsets {
         if how.digest.is_some_and(|looked_at| looked_at != parcel.digest) {
             return Err(ToolsetError::Changed);
         }
-        let literals = literals(&parcel.bundle.definition);
+        let literals = literals(&parcel.bundle.definition.servers);
         if *org != OrgId::local() && !literals.is_empty() {
             return Err(ToolsetError::Literal(literals));
         }
@@ -102,7 +102,7 @@ impl Toolsets {
         if trust {
             let definition = &new.definition;
             for server in &definition.servers {
-                tx.trust(&definition.id, server.id.as_str(), &server.launch.fingerprint()).await?;
+                tx.trust(&definition.id, server.id.as_str(), &server.fingerprint()).await?;
             }
             let itself = installed::trust_fingerprint(
                 &definition.id,
@@ -117,9 +117,9 @@ impl Toolsets {
 }
 
 /// The variables and headers whose value is not one reference and nothing else. They are named, not shown.
-fn literals(definition: &Definition) -> Vec<String> {
+pub(super) fn literals(servers: &[McpServer]) -> Vec<String> {
     let mut found = Vec::new();
-    for server in &definition.servers {
+    for server in servers {
         let (part, values) = match &server.launch {
             Launch::Stdio { env, .. } => ("env", env),
             Launch::Remote { headers, .. } => ("headers", headers),

@@ -11,6 +11,7 @@ mod parcel;
 mod plan;
 mod program;
 mod remove;
+mod servers;
 mod shelf;
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ pub(crate) use error::ToolsetError;
 pub(crate) use import::{Import, Imported};
 pub(crate) use parcel::Parcel;
 pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
+pub(crate) use servers::{LaunchChange, NewServer, ServerChange, Values};
 use shelf::Shelf;
 
 use crate::events::Events;

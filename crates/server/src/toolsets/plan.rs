@@ -67,7 +67,7 @@ impl Plan {
         let old_skills: Vec<_> = installed.iter().flat_map(|one| &one.skills).map(|one| &one.skill).collect();
         let trusted = |server: &McpServer| {
             let known = installed.and_then(|one| one.server(server.id.as_str()));
-            known.is_some_and(|known| known.trusted == Some(server.launch.fingerprint()))
+            known.is_some_and(|known| known.trusted == Some(server.fingerprint()))
         };
         let launch = |server: &McpServer| PlannedLaunch {
             key: ServerKey { toolset: definition.id.clone(), server: server.id.clone() },

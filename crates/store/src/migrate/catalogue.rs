@@ -35,6 +35,7 @@ pub(crate) fn all() -> &'static [Migration] {
         4 "0004_row_level_security",
         5 "0005_bundles",
         6 "0006_calls",
+        7 "0007_servers",
     ]
 }
 

@@ -1,7 +1,9 @@
 //! Installing a toolset: all of its rows in one transaction, so that there is the old one or the new one and nothing between.
 
 use kitbag_model::installed::trust_fingerprint;
-use kitbag_model::{Install, Launch, McpServer, Override, OverrideKey, Template, Timestamp, ToolsetId, Visibility};
+use kitbag_model::{
+    ContentHash, Install, Launch, McpServer, Override, OverrideKey, Template, Timestamp, ToolsetId, Visibility,
+};
 use serde::Serialize;
 
 use super::overrides::Stored;
@@ -188,31 +190,36 @@ impl WriteTx {
         let definition = &new.definition;
         let itself =
             trust_fingerprint(&definition.id, &definition.tools, &definition.overrides, definition.permissions);
-        let servers = definition.servers.iter().map(|server| (server.id.as_str(), server.launch.fingerprint()));
+        let servers = definition.servers.iter().map(|server| (server.id.as_str(), server.fingerprint()));
         for (server, now) in servers.chain([("", itself)]) {
-            execute!(
-                self,
-                sqlx::query(
-                    "DELETE FROM trust_records
-                     WHERE organization_id = $1 AND toolset_id = $2 AND server_id = $3 AND config_sha256 <> $4"
-                )
-                .bind(self.org.as_str())
-                .bind(definition.id.as_str())
-                .bind(server)
-                .bind(now.to_string())
-            )?;
+            self.void_trust_in(&definition.id, server, &now).await?;
         }
         Ok(())
     }
 
+    /// Takes back trust in a server, or in the toolset itself (`""`), unless it is trust in what it is now.
+    pub(super) async fn void_trust_in(
+        &mut self,
+        id: &ToolsetId,
+        server: &str,
+        now: &ContentHash,
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(
+                "DELETE FROM trust_records
+                 WHERE organization_id = $1 AND toolset_id = $2 AND server_id = $3 AND config_sha256 <> $4"
+            )
+            .bind(self.org.as_str())
+            .bind(id.as_str())
+            .bind(server)
+            .bind(now.to_string())
+        )?;
+        Ok(())
+    }
+
     async fn put_server(&mut self, id: &ToolsetId, position: usize, server: &McpServer) -> Result<(), StoreError> {
-        let texts = |list: &[Template]| to_json(&list.iter().map(Template::as_str).collect::<Vec<_>>());
-        let (command, args, cwd, env, url, headers) = match &server.launch {
-            Launch::Stdio { command, args, cwd, env } => {
-                (Some(command.as_str()), Some(texts(args)), cwd.as_ref(), Some(to_json(env)), None, None)
-            }
-            Launch::Remote { url, headers, .. } => (None, None, None, None, Some(url.as_str()), Some(to_json(headers))),
-        };
+        let columns = launch_columns(&server.launch);
         execute!(
             self,
             sqlx::query(
@@ -231,12 +238,12 @@ impl WriteTx {
             .bind(position as i64)
             .bind(server.launch.server_type().as_str())
             .bind(server.enabled)
-            .bind(command)
-            .bind(args)
-            .bind(cwd.map(Template::as_str))
-            .bind(url)
-            .bind(headers)
-            .bind(env)
+            .bind(columns.command)
+            .bind(columns.args)
+            .bind(columns.cwd)
+            .bind(columns.url)
+            .bind(columns.headers)
+            .bind(columns.env)
             .bind(server.requires_confirmation)
             .bind(server.description.as_ref().map(|text| text.as_str()))
             .bind(At(Timestamp::now()))
@@ -289,6 +296,32 @@ impl WriteTx {
             self.insert_override(id, key, &Stored::new(over), "bundle", position).await?;
         }
         Ok(())
+    }
+}
+
+/// A launch in the form that columns have.
+#[derive(Default)]
+pub(super) struct LaunchColumns<'a> {
+    pub(super) command: Option<&'a str>,
+    pub(super) args: Option<String>,
+    pub(super) cwd: Option<&'a str>,
+    pub(super) env: Option<String>,
+    pub(super) url: Option<&'a str>,
+    pub(super) headers: Option<String>,
+}
+
+pub(super) fn launch_columns(launch: &Launch) -> LaunchColumns<'_> {
+    match launch {
+        Launch::Stdio { command, args, cwd, env } => LaunchColumns {
+            command: Some(command),
+            args: Some(to_json(&args.iter().map(Template::as_str).collect::<Vec<_>>())),
+            cwd: cwd.as_ref().map(Template::as_str),
+            env: Some(to_json(env)),
+            ..LaunchColumns::default()
+        },
+        Launch::Remote { url, headers, .. } => {
+            LaunchColumns { url: Some(url.as_str()), headers: Some(to_json(headers)), ..LaunchColumns::default() }
+        }
     }
 }
 

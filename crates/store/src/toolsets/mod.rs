@@ -5,6 +5,9 @@ mod head;
 mod install;
 mod overrides;
 mod parts;
+mod pins;
+mod servers;
 mod trust;
 
 pub use install::InstallError;
+pub use pins::AcceptError;

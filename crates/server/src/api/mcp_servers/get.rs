@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 
-use super::{ServerPath, ServerView, find};
+use super::{ServerPath, ServerView, find, show};
 use crate::access::caller::MayUse;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::PathOf;
@@ -20,8 +20,6 @@ pub(crate) async fn get_mcp_server(
     caller: MayUse,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<ServerView>, ApiError> {
-    let (installed, key) = find(&app, &caller.org, &path).await?;
-    let server = installed.server(key.server.as_str());
-    let view = server.map(|server| ServerView::new(&installed, server, caller.manages));
-    view.map(Json).ok_or_else(|| ApiError::not_found("MCP server", &path.server_key))
+    let found = find(&app, &caller.org, &path).await?;
+    show(&app, &caller.org, caller.manages, &found.key).await.map(Json)
 }

@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 
-use super::ServerView;
+use super::{ServerView, Viewer};
 use crate::access::caller::MayUse;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::list::List;
 use crate::app::App;
 
-/// List the MCP servers that toolsets declare
+/// List the MCP servers that toolsets declare and people added
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/mcp-servers", tag = "mcp-servers",
     params(("org" = String, Path, description = "The organisation; `local` in the embedded mode.")),
@@ -19,10 +19,13 @@ pub(crate) async fn list_mcp_servers(
     State(app): State<App>,
     caller: MayUse,
 ) -> Result<Json<List<ServerView>>, ApiError> {
-    let installed = app.store().read(&caller.org).await?.all_installed().await?;
+    let mut tx = app.store().read(&caller.org).await?;
+    let (installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
+    drop(tx);
+    let viewer = Viewer { app: &app, org: &caller.org, manages: caller.manages, pins: &pins };
     let servers = installed
         .iter()
-        .flat_map(|one| one.servers.iter().map(|server| ServerView::new(one, server, caller.manages)))
+        .flat_map(|one| one.servers.iter().map(|server| ServerView::new(&viewer, one, server)))
         .collect();
     Ok(Json(List::part("", servers, None)))
 }

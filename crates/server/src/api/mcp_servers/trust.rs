@@ -4,9 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use kitbag_store::StoreError;
 use serde::Deserialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
-use super::{ServerPath, ServerView, find};
+use super::{ServerPath, ServerView, find, live, show};
 use crate::access::caller::MayManage;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::{JsonBody, PathOf};
@@ -35,26 +36,25 @@ pub(crate) async fn trust_mcp_server(
     PathOf(path): PathOf<ServerPath>,
     JsonBody(body): JsonBody<Trust>,
 ) -> Result<Json<ServerView>, ApiError> {
-    let not_found = || ApiError::not_found("MCP server", &path.server_key);
-    let (installed, key) = find(&app, &caller.org, &path).await?;
-    let server = installed.server(key.server.as_str()).ok_or_else(not_found)?;
-    let launch = &server.server.launch;
-    let other_line = body.command_line.is_some_and(|shown| shown != launch.command_line());
-    if other_line || body.fingerprint.is_some_and(|shown| shown != launch.fingerprint().to_string()) {
+    let found = find(&app, &caller.org, &path).await?;
+    let server = found.server()?;
+    let other_line = body.command_line.is_some_and(|shown| shown != server.server.launch.command_line());
+    let fingerprint = server.server.fingerprint();
+    if other_line || body.fingerprint.is_some_and(|shown| shown != fingerprint.to_string()) {
         return Err(ApiError::new(
             Code::Conflict,
             "what it would start is not what was shown any more; look at it again",
         ));
     }
     let mut tx = app.store().write(&caller.org).await?;
-    tx.trust(&installed.toolset.id, key.server.as_str(), &launch.fingerprint()).await.map_err(|error| match error {
+    tx.trust(&found.key.toolset, found.key.server.as_str(), &fingerprint).await.map_err(|error| match error {
         // It was removed between the two.
-        StoreError::Reference => not_found(),
+        StoreError::Reference => path.not_found(),
         other => other.into(),
     })?;
-    let now = tx.installed(&installed.toolset.id).await?.ok_or_else(not_found)?;
-    let view =
-        now.server(key.server.as_str()).map(|server| ServerView::new(&now, server, true)).ok_or_else(not_found)?;
+    let details = json!({ "fingerprint": fingerprint });
+    tx.audit(&caller.who, "mcp_server.trusted", &found.key.to_string(), &details).await?;
     tx.commit().await?;
-    Ok(Json(view))
+    live::changed(&app, &caller.org, &found.key, "trust").await;
+    show(&app, &caller.org, true, &found.key).await.map(Json)
 }

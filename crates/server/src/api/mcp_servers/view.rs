@@ -1,9 +1,14 @@
 //! A server as the API shows it. Values of variables and headers are never shown, only their names.
 
-use kitbag_model::{Installed, InstalledServer, Launch, McpServer, Template, export};
+use kitbag_model::{
+    Installed, InstalledServer, Launch, McpServer, OrgId, Pin, PinPolicy, Template, ToolId, export, safe_text,
+};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
+
+use super::live;
+use crate::app::App;
 
 /// An MCP server.
 #[derive(Serialize, ToSchema)]
@@ -15,16 +20,41 @@ pub(crate) struct ServerView {
     server_id: String,
     toolset_id: String,
     toolset_name: String,
+    /// Whether a person added it by itself, so that it can be changed and removed by itself.
+    user_mcp: bool,
     /// `stdio`, `sse` or `streamable-http`.
     server_type: String,
     enabled: bool,
-    /// `disconnected`, or `needs_trust` until somebody trusts what it would start.
+    /// `connecting`, `connected`, `error`, `disconnected`, `requires_auth`; or `needs_trust` until somebody trusts what it would
+    /// start.
     status: &'static str,
+    /// Why it is in this state.
+    #[schema(required)]
+    reason: Option<String>,
+    /// Since when it is in this state.
+    #[schema(required, format = DateTime)]
+    since: Option<String>,
+    /// What went wrong last.
     #[schema(required)]
     error: Option<String>,
+    /// Where somebody can sign in, if it waits for that.
+    #[schema(required)]
+    auth_url: Option<String>,
+    /// The revision of the protocol that was agreed on.
+    #[schema(required)]
+    protocol_version: Option<String>,
+    /// The last lines that it wrote beside the protocol; for whoever manages it.
+    stderr: Vec<String>,
     tool_count: usize,
-    #[schema(value_type = Vec<Object>)]
-    tools: Vec<Value>,
+    /// Its tools, as they were last listed.
+    tools: Vec<ServerToolView>,
+    /// When its tools were last listed; null: never.
+    #[schema(required, format = DateTime)]
+    tools_seen_at: Option<String>,
+    /// What happens when it changes a tool: `warn`, `quarantine` or `accept`.
+    pin_policy: String,
+    /// How many of its tools have changed and wait for somebody to accept that.
+    waiting_count: usize,
     #[schema(required)]
     command: Option<String>,
     args: Vec<String>,
@@ -42,7 +72,7 @@ pub(crate) struct ServerView {
     trusted: bool,
     /// The exact command line, or the address.
     command_line: String,
-    /// What trust is bound to: the hash of all that decides what starts.
+    /// What trust is bound to: the hash of all that decides what starts, and whether its tools are called without a question.
     fingerprint: String,
     #[schema(required)]
     description: Option<String>,
@@ -50,46 +80,117 @@ pub(crate) struct ServerView {
     created_at: String,
 }
 
-impl ServerView {
-    /// Whoever does not manage is not shown what looks like a secret.
-    pub(crate) fn new(installed: &Installed, one: &InstalledServer, manages: bool) -> Self {
-        let masked = McpServer { launch: export::masked(&one.server), ..one.server.clone() };
-        let server = if manages { &one.server } else { &masked };
-        let text = |template: &Template| template.to_string();
-        let (command, args, cwd, env_names, url, header_names) = match &server.launch {
-            Launch::Stdio { command, args, cwd, env } => (
-                Some(command.clone()),
-                args.iter().map(text).collect(),
-                cwd.as_ref().map(text),
-                env.keys().cloned().collect(),
-                None,
-                Vec::new(),
-            ),
-            Launch::Remote { url, headers, .. } => {
-                (None, Vec::new(), None, Vec::new(), Some(text(url)), headers.keys().cloned().collect())
-            }
-        };
+/// A tool of a server, in short.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = McpServerTool)]
+pub(crate) struct ServerToolView {
+    /// The tool's id.
+    id: String,
+    /// The server's own name for it.
+    name: String,
+    #[schema(required)]
+    title: Option<String>,
+    #[schema(required)]
+    description: Option<String>,
+    /// `accepted`; or `quarantined` until somebody accepts what it has become.
+    pin_state: String,
+    /// Whether it is other than what was accepted.
+    waiting: bool,
+}
+
+impl From<&Pin> for ServerToolView {
+    fn from(pin: &Pin) -> Self {
+        let definition = &pin.seen.definition;
+        let said = |value: Option<&Value>| value.and_then(Value::as_str).map(safe_text);
         Self {
-            id: installed.server_key(server).to_string(),
+            id: ToolId::Mcp { server: pin.server.clone(), tool: pin.tool.clone() }.to_string(),
+            name: pin.tool.to_string(),
+            title: said(definition.get("title").or_else(|| definition.get("annotations")?.get("title"))),
+            description: said(definition.get("description")),
+            pin_state: pin.state.to_string(),
+            waiting: pin.is_waiting(),
+        }
+    }
+}
+
+/// How a server is started or dialled, as far as it is shown.
+#[derive(Default)]
+struct Shown {
+    command: Option<String>,
+    args: Vec<String>,
+    cwd: Option<String>,
+    env_names: Vec<String>,
+    url: Option<String>,
+    header_names: Vec<String>,
+}
+
+impl Shown {
+    fn new(launch: &Launch) -> Self {
+        match launch {
+            Launch::Stdio { command, args, cwd, env } => Self {
+                command: Some(command.clone()),
+                args: args.iter().map(Template::to_string).collect(),
+                cwd: cwd.as_ref().map(Template::to_string),
+                env_names: env.keys().cloned().collect(),
+                ..Self::default()
+            },
+            Launch::Remote { url, headers, .. } => {
+                Self { url: Some(url.to_string()), header_names: headers.keys().cloned().collect(), ..Self::default() }
+            }
+        }
+    }
+}
+
+/// Who asks for servers, and what is remembered of their tools.
+pub(crate) struct Viewer<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) org: &'a OrgId,
+    /// Whoever does not manage is not shown what looks like a secret.
+    pub(crate) manages: bool,
+    /// The pins of the organisation, or of the servers that are shown.
+    pub(crate) pins: &'a [Pin],
+}
+
+impl ServerView {
+    pub(crate) fn new(viewer: &Viewer<'_>, installed: &Installed, one: &InstalledServer) -> Self {
+        let masked = McpServer { launch: export::masked(&one.server), ..one.server.clone() };
+        let server = if viewer.manages { &one.server } else { &masked };
+        let shown = Shown::new(&server.launch);
+        let live = live::look(viewer.app, viewer.org, installed, one);
+        let key = installed.server_key(server);
+        let pins: Vec<&Pin> = viewer.pins.iter().filter(|pin| pin.server == key).collect();
+        let policy: PinPolicy = installed.pin_policy(one);
+        Self {
+            id: key.to_string(),
             server_id: server.id.to_string(),
             toolset_id: installed.toolset.id.to_string(),
             toolset_name: installed.toolset.name.to_string(),
+            user_mcp: installed.toolset.user_mcp,
             server_type: server.launch.server_type().to_string(),
             enabled: one.is_enabled(),
-            status: if one.is_trusted() { "disconnected" } else { "needs_trust" },
-            error: None,
-            tool_count: 0,
-            tools: Vec::new(),
-            command,
-            args,
-            cwd,
-            url,
-            env_names,
-            header_names,
+            status: live.status,
+            reason: live.reason,
+            since: live.since.map(|at| at.to_string()),
+            error: live.error,
+            auth_url: live.auth_url.filter(|_| viewer.manages),
+            protocol_version: live.protocol_version,
+            stderr: if viewer.manages { live.stderr } else { Vec::new() },
+            tool_count: pins.iter().filter(|pin| pin.listed).count(),
+            tools: pins.iter().filter(|pin| pin.listed).map(|pin| ServerToolView::from(*pin)).collect(),
+            tools_seen_at: one.tools_seen_at.map(|at| at.to_string()),
+            pin_policy: policy.to_string(),
+            waiting_count: pins.iter().filter(|pin| pin.listed && pin.is_waiting()).count(),
+            command: shown.command,
+            args: shown.args,
+            cwd: shown.cwd,
+            url: shown.url,
+            env_names: shown.env_names,
+            header_names: shown.header_names,
             requires_confirmation: server.requires_confirmation.unwrap_or(true),
             trusted: one.is_trusted(),
             command_line: server.launch.command_line(),
-            fingerprint: one.server.launch.fingerprint().to_string(),
+            fingerprint: one.server.fingerprint().to_string(),
             description: server.description.as_ref().map(ToString::to_string),
             created_at: one.created_at.to_string(),
         }

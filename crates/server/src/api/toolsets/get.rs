@@ -9,6 +9,7 @@ use super::{ToolsetDetail, ToolsetPath};
 use crate::access::caller::MayUse;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::PathOf;
+use crate::api::mcp_servers::Viewer;
 use crate::api::tools::ToolView;
 use crate::app::App;
 
@@ -40,8 +41,13 @@ pub(super) async fn detail(
     let mut tx = app.store().read(org).await?;
     let Some(installed) = tx.installed(id).await? else { return Ok(None) };
     let files = tx.toolset_files(id, None, SHOWN_FILES).await?.items.into_iter().map(FileView::from).collect();
+    let mut pins = Vec::new();
+    for server in &installed.servers {
+        pins.extend(tx.pins(&installed.server_key(&server.server)).await?);
+    }
     drop(tx);
     let tools = app.toolsets().catalogue(org).await?.tools;
     let own = tools.into_iter().filter(|tool| tool.toolset.0 == id.as_str()).map(ToolView::from).collect();
-    Ok(Some(ToolsetDetail::new(installed, own, files, manages)))
+    let viewer = Viewer { app, org, manages, pins: &pins };
+    Ok(Some(ToolsetDetail::new(&viewer, installed, own, files)))
 }

@@ -35,7 +35,7 @@ pub(crate) async fn trust_toolset(
         other => other.into(),
     };
     for one in &installed.servers {
-        tx.trust(&id, one.server.id.as_str(), &one.server.launch.fingerprint()).await.map_err(gone)?;
+        tx.trust(&id, one.server.id.as_str(), &one.server.fingerprint()).await.map_err(gone)?;
     }
     tx.trust(&id, "", &installed.fingerprint()).await.map_err(gone)?;
     tx.audit(&caller.who, "toolset.trusted", id.as_str(), &json!({ "fingerprint": installed.fingerprint() })).await?;

@@ -4,7 +4,7 @@ use kitbag_model::{Installed, InstalledSkill, SourceType, Toolset};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::mcp_servers::ServerView;
+use crate::api::mcp_servers::{ServerView, Viewer};
 use crate::api::tools::ToolView;
 
 /// A toolset.
@@ -138,10 +138,10 @@ pub(crate) struct ToolsetDetail {
 }
 
 impl ToolsetDetail {
-    pub(crate) fn new(installed: Installed, tools: Vec<ToolView>, files: Vec<FileView>, manages: bool) -> Self {
+    pub(crate) fn new(viewer: &Viewer<'_>, installed: Installed, tools: Vec<ToolView>, files: Vec<FileView>) -> Self {
         Self {
             tools,
-            mcp_servers: installed.servers.iter().map(|server| ServerView::new(&installed, server, manages)).collect(),
+            mcp_servers: installed.servers.iter().map(|server| ServerView::new(viewer, &installed, server)).collect(),
             agent_skills: installed.skills.iter().map(SkillView::from).collect(),
             files,
             trusted: installed.is_trusted(),

@@ -1,0 +1,128 @@
+//! `kitbag mcp …`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Subcommand)]
+pub(crate) enum McpCommand {
+    /// Add a server: kitbag mcp add NAME -- COMMAND ARGS…, or kitbag mcp add NAME --url URL
+    Add(Box<AddServer>),
+    /// List the servers, with what each starts
+    List,
+    /// Show a server, how it is, and its tools
+    Show {
+        /// The server key, or its id
+        server: String,
+    },
+    /// Remove a server that was added by hand
+    Remove {
+        /// The server key, or its id
+        server: String,
+    },
+    /// Give a server that was added by hand another id. Overrides, trust and the history of its calls go along
+    Rename {
+        /// The server key, or its id
+        server: String,
+        /// The new id
+        id: String,
+    },
+    /// Turn a server on
+    Enable {
+        /// The server key, or its id
+        server: String,
+    },
+    /// Turn a server off, with all its tools
+    Disable {
+        /// The server key, or its id
+        server: String,
+    },
+    /// Let a server start as it is now
+    Trust {
+        /// The server key, or its id
+        server: String,
+    },
+    /// Connect a server anew, at once
+    Reconnect {
+        /// The server key, or its id
+        server: String,
+    },
+    /// Ask a server for its tools, and say how long that took
+    Test {
+        /// The server key, or its id
+        server: String,
+    },
+    /// Show what a server has changed about its tools, and accept it
+    Accept {
+        /// The server key, or its id
+        server: String,
+        /// Only these tools
+        #[arg(value_name = "TOOL")]
+        tools: Vec<String>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// What happens when a server changes a tool
+    Policy {
+        /// The server key, or its id
+        server: String,
+        /// warn: it can be called, and the change is shown; quarantine: it cannot be called until the change is accepted; accept
+        #[arg(value_parser = ["warn", "quarantine", "accept", "default"])]
+        policy: String,
+    },
+    /// Find the servers that other programs on this machine use, and take some of them
+    Import(ImportServers),
+}
+
+#[derive(Args)]
+pub(crate) struct AddServer {
+    /// What to call it; the id is made from it
+    pub(crate) name: String,
+    /// The program to start and its arguments. No shell is involved
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "url")]
+    pub(crate) command: Vec<String>,
+    /// The address to dial
+    #[arg(long)]
+    pub(crate) url: Option<String>,
+    /// How it is spoken with: stdio, http or sse [default: stdio for a command, http for a URL]
+    #[arg(long, value_name = "TRANSPORT", value_parser = ["stdio", "http", "streamable-http", "sse"])]
+    pub(crate) transport: Option<String>,
+    /// A header that every request carries; may be given several times
+    #[arg(long = "header", value_name = "NAME=VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// A variable that it is given: a value, or the name alone to take it from Kitbag's own environment; may be given several times
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+    /// The folder it is started in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// What it is for
+    #[arg(long)]
+    pub(crate) description: Option<String>,
+    /// Whether you are asked before each call of its tools [default: true]
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) confirm: Option<bool>,
+    /// Add it turned off
+    #[arg(long)]
+    pub(crate) disabled: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ImportServers {
+    /// The servers to take, by name; none: list them and ask
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Only those of this program (claude-desktop, claude-code, cursor, vscode, …) or in this file
+    #[arg(long, value_name = "PROGRAM|FILE")]
+    pub(crate) from: Option<String>,
+    /// Take all
+    #[arg(long, conflicts_with = "names")]
+    pub(crate) all: bool,
+    /// Keep values that look like secrets here, instead of referring to variables
+    #[arg(long)]
+    pub(crate) keep_values: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
