@@ -6,3 +6,4 @@
 pub mod connection;
 pub mod endpoint;
 pub mod tool;
+mod transport;

@@ -1,0 +1,196 @@
+//! Making a connection: reach the server, agree with it, and listen to what it announces.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kitbag_model::RemoteKind;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
+
+use super::ask::{Asker, Question};
+use super::hub::Hub;
+use super::negotiation::agree;
+use super::{Agreed, Answers, CallError, ConnectError, Connection, Notice, Options, Shared, Tokens};
+use crate::endpoint::Endpoint;
+use crate::transport::http::Http;
+use crate::transport::sse::Sse;
+use crate::transport::stdio::{Program, Stdio};
+use crate::transport::{Link, WebServer};
+
+/// How many lines a child that did not make it leaves in the notices.
+const LAST_LINES: usize = 20;
+
+/// Connects, agrees, listens.
+pub(super) async fn open(
+    endpoint: &Endpoint,
+    options: &Options,
+    token: Option<Arc<dyn Tokens>>,
+    notices: UnboundedSender<Notice>,
+    answers: Arc<dyn Answers>,
+) -> Result<Connection, ConnectError> {
+    let mut attempt = Attempt { endpoint, options, token, notices, answers, hub: None, link: None };
+    match timeout(options.connect, attempt.make()).await {
+        Ok(Ok(connection)) => {
+            attempt.hub = None;
+            Ok(connection)
+        }
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(ConnectError::Failed(format!("the server did not answer within {:?}", options.connect))),
+    }
+}
+
+/// An attempt to connect. Whatever it started ends with it, also when nobody waits for it any more.
+struct Attempt<'a> {
+    endpoint: &'a Endpoint,
+    options: &'a Options,
+    token: Option<Arc<dyn Tokens>>,
+    notices: UnboundedSender<Notice>,
+    answers: Arc<dyn Answers>,
+    hub: Option<Arc<Hub>>,
+    link: Option<Arc<dyn Link>>,
+}
+
+impl Attempt<'_> {
+    async fn make(&mut self) -> Result<Connection, ConnectError> {
+        let probe = !matches!(self.endpoint, Endpoint::Remote { kind: RemoteKind::Sse, .. });
+        let (asker, agreed) = match self.agree(probe).await {
+            // Some older servers take a question that they do not know for the end of the world.
+            Err(Failure::Ended(_)) if matches!(self.endpoint, Endpoint::Stdio { .. }) => {
+                self.give_up();
+                self.agree(false).await?
+            }
+            other => other?,
+        };
+        if !asker.hub.open() {
+            return Err(ConnectError::Failed(asker.hub.reason().unwrap_or_default()));
+        }
+        Ok(ready(asker, agreed, self.options, self.answers.clone()))
+    }
+
+    async fn agree(&mut self, probe: bool) -> Result<(Asker, Agreed), Failure> {
+        let hub = self.hub.insert(Hub::new(self.notices.clone(), self.answers.clone()));
+        let link = reach(self.endpoint, self.options, self.token.clone(), hub).await?;
+        hub.attach(&link);
+        let asker = Asker { hub: hub.clone(), link: self.link.insert(link).clone() };
+        let agreed = agree(&asker, &self.answers.capabilities(), probe, self.options).await?;
+        Ok((asker, agreed))
+    }
+
+    fn give_up(&mut self) {
+        let (Some(hub), link) = (self.hub.take(), self.link.take()) else { return };
+        let lines = link.map(|link| link.stderr_tail()).unwrap_or_default();
+        lines.iter().skip(lines.len().saturating_sub(LAST_LINES)).for_each(|line| hub.log(line));
+        hub.close("there is no connection");
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+async fn reach(
+    endpoint: &Endpoint,
+    options: &Options,
+    token: Option<Arc<dyn Tokens>>,
+    hub: &Arc<Hub>,
+) -> Result<Arc<dyn Link>, Failure> {
+    match endpoint {
+        Endpoint::Stdio { command, args, cwd, env } => {
+            let program = Program { command, args, cwd: cwd.as_ref(), env };
+            let link = Stdio::start(program, options, hub.clone()).await;
+            Ok(link.map_err(|error| ConnectError::Failed(error.to_string()))?)
+        }
+        Endpoint::Remote { kind, url, headers } => {
+            let server = WebServer::new(url, headers, token, options, hub.clone()).await?;
+            match kind {
+                RemoteKind::StreamableHttp => Ok(Http::new(server)),
+                RemoteKind::Sse => Ok(Sse::connect(server).await?),
+            }
+        }
+    }
+}
+
+fn ready(asker: Asker, agreed: Agreed, options: &Options, answers: Arc<dyn Answers>) -> Connection {
+    asker.link.agreed(&agreed.version, agreed.beside.is_none());
+    let announces = agreed.capabilities.pointer("/tools/listChanged") == Some(&Value::Bool(true));
+    let listening = agreed.beside.clone().filter(|_| announces).map(|beside| {
+        let (asker, version) = (asker.clone(), agreed.version.clone());
+        tokio::spawn(subscribe(asker, beside, version)).abort_handle()
+    });
+    let shared = Shared {
+        asker,
+        agreed,
+        answers,
+        answer: options.answer,
+        longest: options.longest_message,
+        most_tools: options.most_tools,
+        promoted: Default::default(),
+        listening,
+    };
+    Connection { shared: Arc::new(shared) }
+}
+
+/// Keeps a subscription to the server's list of tools for as long as the connection lasts.
+async fn subscribe(asker: Asker, beside: Map<String, Value>, version: Arc<str>) {
+    let mut pause = Duration::from_secs(1);
+    loop {
+        let mut params = Map::from_iter([("notifications".to_owned(), json!({"toolsListChanged": true}))]);
+        let question = Question {
+            method: "subscriptions/listen",
+            params: &mut params,
+            beside: Some(&beside),
+            version: Some(version.clone()),
+            headers: Vec::new(),
+            deadline: None,
+            stop: None,
+            progress: None,
+            tell: true,
+        };
+        let ended = asker.ask(question).await;
+        if asker.hub.reason().is_some() || matches!(ended, Err(CallError::Refused { .. } | CallError::NeedsAuth { .. }))
+        {
+            return;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(60));
+        // What changed while nobody listened was not said.
+        asker.hub.tools_changed();
+    }
+}
+
+/// Why an attempt failed: the server ended, or something else.
+enum Failure {
+    Ended(String),
+    Other(ConnectError),
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Other(match error {
+            CallError::Disconnected(why) => return Self::Ended(why),
+            CallError::NeedsAuth { challenge } => ConnectError::NeedsAuth { challenge },
+            CallError::Refused { code, message, .. } => {
+                ConnectError::Failed(format!("the server refuses to connect: {message} ({code})"))
+            }
+            other => ConnectError::Failed(other.to_string()),
+        })
+    }
+}
+
+impl From<Failure> for ConnectError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Ended(why) => Self::Failed(why),
+            Failure::Other(error) => error,
+        }
+    }
+}
