@@ -5,4 +5,6 @@
 
 pub mod connection;
 pub mod endpoint;
+pub mod manager;
+pub mod resolve;
 pub mod tool;

@@ -1,0 +1,420 @@
+//! One connection and all who share it: what is known of it, who may use it now, and the door to the task that looks after
+//! it. What the task does is in `tend` and `serve`.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kitbag_model::{OrgId, ServerKey, Timestamp};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::stub::{Connection, Tokens};
+use super::{Change, ManagerError, ServerState, Settings, Status, tend};
+use crate::connection::{CallError, ToolList};
+use crate::endpoint::Endpoint;
+use crate::resolve::Redactor;
+use crate::tool::ToolDefinition;
+
+/// How many things that a server said for the log are kept, and how much of each.
+const MOST_LOGS: usize = 50;
+const LONGEST_LOG: usize = 2_000;
+
+/// What all links of a manager have in common.
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) changes: mpsc::UnboundedSender<Change>,
+    pub(super) starts: Arc<Semaphore>,
+}
+
+/// What makes two servers one connection, within an organisation.
+#[derive(Clone, PartialEq)]
+pub(super) struct Identity {
+    pub(super) endpoint: Endpoint,
+    pub(super) folder: Option<PathBuf>,
+    /// A server with tokens of its own speaks in somebody's name, so it shares with nobody.
+    pub(super) owner: Option<ServerKey>,
+}
+
+/// All that a link is made from.
+pub(super) struct Plan {
+    pub(super) identity: Identity,
+    pub(super) redactor: Redactor,
+    pub(super) tokens: Option<Arc<dyn Tokens>>,
+    pub(super) lazy: bool,
+    /// Whether tools of it are known from before.
+    pub(super) known: bool,
+}
+
+/// What the task is asked to do.
+pub(super) enum Ask {
+    /// Somebody wants to use it.
+    Wake,
+    /// Somebody wants it to be connected anew.
+    Reconnect,
+    /// Somebody wants to know its tools.
+    Refresh(oneshot::Sender<Result<(), CallError>>),
+    /// A call went wrong in a way that makes one wonder whether it still lives.
+    Check,
+    /// A call was told that somebody has to sign in.
+    SignIn(Option<String>),
+    /// Nobody needs it any more.
+    Stop,
+}
+
+/// What somebody who wants to use it now can hope for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Hope {
+    /// It is started when somebody asks.
+    Asleep,
+    /// It is being connected.
+    Soon,
+    /// It is tried again then, if somebody asks.
+    At(Instant),
+    /// Nothing happens until somebody decides something.
+    None,
+}
+
+/// What is known of a link. Locked for moments only, never while anything is waited for.
+pub(super) struct State {
+    pub(super) members: Vec<ServerKey>,
+    pub(super) lazy: bool,
+    pub(super) status: Status,
+    pub(super) reason: String,
+    pub(super) since: Timestamp,
+    pub(super) challenge: Option<String>,
+    pub(super) hope: Hope,
+    pub(super) connection: Option<Arc<Connection>>,
+    pub(super) running: usize,
+    pub(super) used: Instant,
+    pub(super) answered: Instant,
+    pub(super) tools: Option<Arc<[ToolDefinition]>>,
+    pub(super) live: bool,
+    pub(super) warnings: Vec<String>,
+    pub(super) stderr: Vec<String>,
+    pub(super) logs: VecDeque<String>,
+    pub(super) attempts: u32,
+    pub(super) stopping: bool,
+}
+
+/// One connection, wanted by at least one server.
+pub(super) struct Link {
+    pub(super) org: OrgId,
+    pub(super) identity: Identity,
+    pub(super) redactor: Redactor,
+    pub(super) tokens: Option<Arc<dyn Tokens>>,
+    pub(super) shared: Arc<Shared>,
+    news: watch::Sender<()>,
+    state: Mutex<State>,
+}
+
+impl Link {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known and tells it, if it is something else than before.
+    pub(super) fn becomes(&self, status: Status, reason: &str, hope: Hope, change: impl FnOnce(&mut State)) {
+        let mut state = self.state();
+        change(&mut state);
+        state.hope = hope;
+        let reason = self.redactor.text(reason);
+        if (state.status, &state.reason) != (status, &reason) {
+            if state.status != status {
+                state.since = Timestamp::now();
+            }
+            state.status = status;
+            state.reason = reason;
+            for key in &state.members {
+                self.tell(self.status_change(&state, key));
+            }
+        }
+        drop(state);
+        self.news.send_replace(());
+    }
+
+    /// Takes a new list in and tells it.
+    pub(super) fn listed(&self, list: ToolList, first: bool) {
+        let tools: Arc<[ToolDefinition]> = list.tools.into_iter().map(|tool| self.redactor.tool(tool)).collect();
+        let mut state = self.state();
+        let different = state.tools.as_ref() != Some(&tools);
+        state.warnings = list.warnings.iter().map(|warning| self.redactor.text(warning)).collect();
+        state.live = true;
+        if different {
+            state.tools = Some(tools.clone());
+        }
+        if first || different {
+            for key in &state.members {
+                self.tell(Change::Tools {
+                    org: self.org.clone(),
+                    key: key.clone(),
+                    tools: tools.clone(),
+                    warnings: state.warnings.clone(),
+                    different,
+                });
+            }
+        }
+    }
+
+    /// Keeps a line that the server wrote for the log.
+    pub(super) fn log(&self, text: &str) {
+        let cut = text.char_indices().nth(LONGEST_LOG).map_or(text, |(at, _)| &text[..at]);
+        let line = self.redactor.text(cut);
+        let mut state = self.state();
+        if state.logs.len() == MOST_LOGS {
+            state.logs.pop_front();
+        }
+        state.logs.push_back(line);
+    }
+
+    /// Takes the connection out, so that nobody begins to use it any more.
+    pub(super) fn take(&self) -> Option<Arc<Connection>> {
+        let mut state = self.state();
+        self.take_from(&mut state)
+    }
+
+    /// The same, if nobody uses it and nobody did since then. Whoever comes later finds it asleep and wakes it.
+    pub(super) fn take_if_idle(&self, since: Instant, reason: &str) -> Option<Arc<Connection>> {
+        {
+            let mut state = self.state();
+            if state.running > 0 || state.used > since {
+                return None;
+            }
+            state.hope = Hope::Asleep;
+            self.take_from(&mut state)
+        }
+        .inspect(|_| self.becomes(Status::Disconnected, reason, Hope::Asleep, |_| ()))
+    }
+
+    fn take_from(&self, state: &mut State) -> Option<Arc<Connection>> {
+        let connection = state.connection.take()?;
+        state.live = false;
+        state.stderr = connection.stderr_tail().iter().map(|line| self.redactor.text(line)).collect();
+        Some(connection)
+    }
+
+    /// How it is, for one of those who share it.
+    pub(super) fn shown(&self, key: &ServerKey, known: &Arc<[ToolDefinition]>) -> ServerState {
+        let state = self.state();
+        let connection = state.connection.clone();
+        let mut shown = ServerState {
+            key: key.clone(),
+            status: state.status,
+            reason: state.reason.clone(),
+            since: state.since,
+            tools: state.tools.clone().unwrap_or_else(|| known.clone()),
+            live: state.live,
+            warnings: state.warnings.clone(),
+            protocol_version: None,
+            server_info: None,
+            stderr: state.stderr.clone(),
+            logs: state.logs.iter().cloned().collect(),
+            pid: None,
+            attempts: state.attempts,
+            challenge: state.challenge.clone(),
+        };
+        drop(state);
+        if let Some(connection) = connection {
+            shown.protocol_version = connection.protocol_version();
+            shown.server_info = connection.server_info().map(|info| self.redactor.result(info));
+            shown.pid = connection.pid();
+            shown.stderr = connection.stderr_tail().iter().map(|line| self.redactor.text(line)).collect();
+        }
+        shown
+    }
+
+    fn status_change(&self, state: &State, key: &ServerKey) -> Change {
+        Change::Status {
+            org: self.org.clone(),
+            key: key.clone(),
+            status: state.status,
+            reason: state.reason.clone(),
+            since: state.since,
+        }
+    }
+
+    fn tell(&self, change: Change) {
+        // Nobody listens any more when the program ends; then there is nothing to tell.
+        let _ = self.shared.changes.send(change);
+    }
+}
+
+/// The right to use a connection for one call. While there is one, the server does not count as idle.
+pub(super) struct Using {
+    pub(super) connection: Arc<Connection>,
+    link: Arc<Link>,
+}
+
+impl Using {
+    /// The server answered.
+    pub(super) fn answered(&self) {
+        self.link.state().answered = Instant::now();
+    }
+}
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        let mut state = self.link.state();
+        state.running -= 1;
+        state.used = Instant::now();
+    }
+}
+
+/// What those who share a link hold. When the last is gone, the task ends.
+pub(super) struct Handle {
+    pub(super) link: Arc<Link>,
+    asks: mpsc::UnboundedSender<Ask>,
+    done: watch::Receiver<bool>,
+}
+
+impl Handle {
+    /// Makes a link and its task. It begins when `after`, which it replaces, has ended.
+    pub(super) fn start(shared: Arc<Shared>, org: OrgId, plan: Plan, after: Option<&Self>) -> Arc<Self> {
+        let now = Instant::now();
+        let Plan { identity, redactor, tokens, lazy, known } = plan;
+        let (status, reason, hope) = if lazy && known {
+            (Status::Disconnected, tend::NOT_STARTED, Hope::Asleep)
+        } else {
+            (Status::Connecting, tend::CONNECTING, Hope::Soon)
+        };
+        let link = Arc::new(Link {
+            org,
+            identity,
+            redactor,
+            tokens,
+            shared,
+            news: watch::channel(()).0,
+            state: Mutex::new(State {
+                members: Vec::new(),
+                lazy,
+                status,
+                reason: reason.to_owned(),
+                since: Timestamp::now(),
+                challenge: None,
+                hope,
+                connection: None,
+                running: 0,
+                used: now,
+                answered: now,
+                tools: None,
+                live: false,
+                warnings: Vec::new(),
+                stderr: Vec::new(),
+                logs: VecDeque::new(),
+                attempts: 0,
+                stopping: false,
+            }),
+        });
+        let (asks, asked) = mpsc::unbounded_channel();
+        let (ended, done) = watch::channel(false);
+        let after = after.map(|handle| handle.done.clone());
+        tokio::spawn(tend::tend(link.clone(), asked, ended, after, known));
+        Arc::new(Self { link, asks, done })
+    }
+
+    pub(super) fn ask(&self, ask: Ask) {
+        // A task that has ended has nothing left to do.
+        let _ = self.asks.send(ask);
+    }
+
+    /// One more shares it, from now on.
+    pub(super) fn join(&self, key: &ServerKey, lazy: bool) {
+        let mut state = self.link.state();
+        if !lazy && state.lazy {
+            state.lazy = false;
+            self.ask(Ask::Wake);
+        }
+        if !state.members.contains(key) {
+            state.members.push(key.clone());
+            self.link.tell(self.link.status_change(&state, key));
+            if let (true, Some(tools)) = (state.live, &state.tools) {
+                self.link.tell(Change::Tools {
+                    org: self.link.org.clone(),
+                    key: key.clone(),
+                    tools: tools.clone(),
+                    warnings: state.warnings.clone(),
+                    different: true,
+                });
+            }
+        }
+    }
+
+    /// One fewer shares it; with the last one it ends. Answers the tools it has.
+    pub(super) fn leave(&self, key: &ServerKey) -> Option<Arc<[ToolDefinition]>> {
+        let mut state = self.link.state();
+        state.members.retain(|member| member != key);
+        if state.members.is_empty() {
+            state.stopping = true;
+            self.ask(Ask::Stop);
+        }
+        state.tools.clone()
+    }
+
+    /// Whether this server is the only one that shares it.
+    pub(super) fn is_alone(&self, key: &ServerKey) -> bool {
+        self.link.state().members.iter().all(|member| member == key)
+    }
+
+    /// Ends it, whoever shares it.
+    pub(super) fn stop(&self) {
+        self.link.state().stopping = true;
+        self.ask(Ask::Stop);
+    }
+
+    /// Until it is not connecting any more.
+    pub(super) async fn settled(&self) {
+        let mut news = self.link.news.subscribe();
+        while self.link.state().status == Status::Connecting {
+            if news.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether nobody may join it any more.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.link.state().stopping
+    }
+
+    /// Until the task has ended and its server with it.
+    pub(super) async fn done(&self) {
+        // An error means that the task is gone, which is what is waited for.
+        let _ = self.done.clone().wait_for(|done| *done).await;
+    }
+
+    /// The connection, for one call; it is waited for if there is reason to, but not longer than this.
+    pub(super) async fn enter(&self, within: Duration) -> Result<Using, ManagerError> {
+        let until = Instant::now() + within;
+        let mut news = self.link.news.subscribe();
+        loop {
+            let refusal = {
+                let mut state = self.link.state();
+                if let Some(connection) = state.connection.clone() {
+                    state.running += 1;
+                    state.used = Instant::now();
+                    return Ok(Using { connection, link: self.link.clone() });
+                }
+                let hopeless = match state.hope {
+                    _ if state.stopping => true,
+                    Hope::None => true,
+                    Hope::At(at) => at > until,
+                    Hope::Asleep | Hope::Soon => false,
+                };
+                let refusal = match state.status {
+                    Status::RequiresAuth => ManagerError::NeedsAuth { challenge: state.challenge.clone() },
+                    status => ManagerError::NotConnected { status, reason: state.reason.clone() },
+                };
+                if hopeless {
+                    return Err(refusal);
+                }
+                refusal
+            };
+            self.ask(Ask::Wake);
+            match tokio::time::timeout_at(until, news.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return Err(refusal),
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The life of one link: asleep, connecting, serving, waiting for the next try, given up. One task per link; nothing here is
+//! waited for by anybody else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::Status;
+use super::link::{Ask, Hope, Link};
+use super::pace::{Next, Pace};
+use super::serve::{Ended, serve};
+use super::stub::Connection;
+use crate::connection::{ConnectError, Notice};
+use crate::endpoint::Endpoint;
+
+pub(super) const NOT_STARTED: &str = "it is started when it is first used";
+pub(super) const CONNECTING: &str = "it is being connected";
+const NOT_NEEDED: &str = "it is not needed any more";
+
+/// How long a server that is being replaced is waited for, and one that is being closed.
+const LONGEST_CLOSE: Duration = Duration::from_secs(10);
+
+/// What comes next in a link's life.
+enum Step {
+    Sleep,
+    Connect,
+    Serve(Arc<Connection>, UnboundedReceiver<Notice>),
+    /// Another try then; earlier if somebody needs it, but not before the second time.
+    Pause(Instant, Instant),
+    /// Until somebody decides something.
+    Rest,
+    End,
+}
+
+/// Looks after a link until nobody needs it.
+pub(super) async fn tend(
+    link: Arc<Link>,
+    mut asks: UnboundedReceiver<Ask>,
+    ended: watch::Sender<bool>,
+    after: Option<watch::Receiver<bool>>,
+    known: bool,
+) {
+    if let Some(mut before) = after {
+        // Two processes of one server might fight over a file or a port.
+        let _ = timeout(LONGEST_CLOSE, before.wait_for(|done| *done)).await;
+    }
+    let lazy = link.state().lazy;
+    let mut life = Life { pace: Pace::new(link.shared.settings.backoff.clone(), known), link: link.clone() };
+    let mut step = if lazy && known { Step::Sleep } else { Step::Connect };
+    loop {
+        step = match step {
+            Step::Sleep | Step::Rest => life.wait(&mut asks, matches!(step, Step::Sleep)).await,
+            Step::Pause(until, soonest) => life.pause(&mut asks, until, soonest).await,
+            Step::Connect => life.connect(&mut asks).await,
+            Step::Serve(connection, notices) => life.serve(&mut asks, connection, notices).await,
+            Step::End => break,
+        };
+    }
+    if let Some(connection) = link.take() {
+        close(connection).await;
+    }
+    link.becomes(Status::Disconnected, NOT_NEEDED, Hope::None, |state| state.stopping = true);
+    ended.send_replace(true);
+}
+
+/// Ends a server and all that it started. It has its own limits; this one is for the case that they do not hold.
+async fn close(connection: Arc<Connection>) {
+    let _ = timeout(LONGEST_CLOSE, connection.close()).await;
+}
+
+struct Life {
+    link: Arc<Link>,
+    pace: Pace,
+}
+
+impl Life {
+    /// Asleep or given up: until somebody asks.
+    async fn wait(&mut self, asks: &mut UnboundedReceiver<Ask>, wakes: bool) -> Step {
+        loop {
+            match asks.recv().await {
+                Some(Ask::Wake | Ask::Refresh(_)) if wakes => return Step::Connect,
+                Some(Ask::Reconnect) => return self.anew(),
+                Some(Ask::Wake | Ask::Refresh(_) | Ask::Check | Ask::SignIn(_)) => {}
+                Some(Ask::Stop) | None => return Step::End,
+            }
+        }
+    }
+
+    async fn pause(&mut self, asks: &mut UnboundedReceiver<Ask>, mut until: Instant, soonest: Instant) -> Step {
+        loop {
+            tokio::select! {
+                () = sleep_until(until) => return Step::Connect,
+                ask = asks.recv() => match ask {
+                    Some(Ask::Wake | Ask::Refresh(_)) => until = until.min(soonest),
+                    Some(Ask::Reconnect) => return self.anew(),
+                    Some(Ask::Check | Ask::SignIn(_)) => {}
+                    Some(Ask::Stop) | None => return Step::End,
+                }
+            }
+        }
+    }
+
+    fn anew(&mut self) -> Step {
+        self.pace.reset();
+        Step::Connect
+    }
+
+    async fn connect(&mut self, asks: &mut UnboundedReceiver<Ask>) -> Step {
+        let attempts = self.pace.failures();
+        self.link.becomes(Status::Connecting, CONNECTING, Hope::Soon, |state| {
+            state.challenge = None;
+            state.attempts = attempts;
+        });
+        let began = Instant::now();
+        let (told, notices) = mpsc::unbounded_channel();
+        // Boxed: it is large, and it is needed for a moment only.
+        let mut opening = Box::pin(open(&self.link, told));
+        let opened = loop {
+            tokio::select! {
+                opened = &mut opening => break opened,
+                ask = asks.recv() => match ask {
+                    // Whoever asks for a new connection does not want to wait for one that hangs.
+                    Some(Ask::Reconnect) => return { drop(opening); self.anew() },
+                    Some(Ask::Stop) | None => return Step::End,
+                    Some(Ask::Wake | Ask::Refresh(_) | Ask::Check | Ask::SignIn(_)) => {}
+                }
+            }
+        };
+        drop(opening);
+        match opened {
+            Ok(connection) => Step::Serve(Arc::new(connection), notices),
+            Err(ConnectError::NeedsAuth { challenge }) => self.sign_in(challenge),
+            Err(ConnectError::Failed(reason)) => {
+                let next = self.pace.failed();
+                self.retry(next, &reason, began)
+            }
+        }
+    }
+
+    async fn serve(
+        &mut self,
+        asks: &mut UnboundedReceiver<Ask>,
+        connection: Arc<Connection>,
+        mut notices: UnboundedReceiver<Notice>,
+    ) -> Step {
+        let began = Instant::now();
+        let ended = serve(&self.link, &mut self.pace, asks, connection.clone(), &mut notices).await;
+        match ended {
+            Ended::Died(reason) => {
+                self.link.take();
+                // What is left of it must not delay the next one.
+                tokio::spawn(close(connection));
+                let next = self.pace.ended(Instant::now(), began.elapsed());
+                self.retry(next, &reason, began)
+            }
+            Ended::SignIn(challenge) => {
+                self.link.take();
+                let step = self.sign_in(challenge);
+                close(connection).await;
+                step
+            }
+            Ended::Idle => {
+                close(connection).await;
+                Step::Sleep
+            }
+            Ended::Again => {
+                self.link.take();
+                self.link.becomes(Status::Connecting, CONNECTING, Hope::Soon, |_| ());
+                close(connection).await;
+                self.anew()
+            }
+            Ended::Stop => {
+                self.link.take();
+                close(connection).await;
+                Step::End
+            }
+        }
+    }
+
+    fn sign_in(&mut self, challenge: Option<String>) -> Step {
+        let challenge = challenge.map(|challenge| self.link.redactor.exact(&challenge));
+        let reason = "the server wants somebody to sign in";
+        self.link.becomes(Status::RequiresAuth, reason, Hope::None, |state| state.challenge = challenge);
+        Step::Rest
+    }
+
+    fn retry(&mut self, next: Next, reason: &str, began: Instant) -> Step {
+        let attempts = self.pace.failures();
+        let count = |state: &mut super::link::State| state.attempts = attempts;
+        let now = Instant::now();
+        match next {
+            Next::After(delay) if delay.is_zero() => {
+                let reason = format!("it is being connected again: {reason}");
+                self.link.becomes(Status::Connecting, &reason, Hope::Soon, count);
+                Step::Connect
+            }
+            Next::After(delay) => {
+                let until = now + delay;
+                let soonest = until.min(began.max(now) + self.link.shared.settings.backoff.first);
+                self.link.becomes(Status::Error, reason, Hope::At(soonest), count);
+                Step::Pause(until, soonest)
+            }
+            Next::Looping(delay, ends) => {
+                let until = now + delay;
+                let window = self.link.shared.settings.backoff.window.as_secs_f64();
+                let reason = format!("it ended {ends} times within {window} seconds; the last time: {reason}");
+                self.link.becomes(Status::Error, &reason, Hope::At(until), count);
+                Step::Pause(until, until)
+            }
+            Next::GiveUp => {
+                let reason = format!("{reason} (tried {attempts} times)");
+                self.link.becomes(Status::Error, &reason, Hope::None, count);
+                Step::Rest
+            }
+        }
+    }
+}
+
+/// Opens a connection. Processes that are starting need places, of which there are few; one that hangs gives its place back
+/// after a while.
+async fn open(link: &Link, told: mpsc::UnboundedSender<Notice>) -> Result<Connection, ConnectError> {
+    let settings = &link.shared.settings;
+    let endpoint = &link.identity.endpoint;
+    let place = match endpoint {
+        Endpoint::Stdio { .. } => link.shared.starts.clone().acquire_owned().await.ok(),
+        Endpoint::Remote { .. } => None,
+    };
+    let opening = Connection::open(endpoint, &settings.options, link.tokens.clone(), told);
+    tokio::pin!(opening);
+    if place.is_some()
+        && let Ok(opened) = timeout(settings.place, &mut opening).await
+    {
+        return opened;
+    }
+    drop(place);
+    opening.await
+}
