@@ -8,3 +8,4 @@ pub mod endpoint;
 pub mod manager;
 pub mod resolve;
 pub mod tool;
+mod transport;
