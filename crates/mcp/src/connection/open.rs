@@ -41,6 +41,7 @@ pub(super) async fn open(
     answers: Arc<dyn Answers>,
 ) -> Result<Connection, ConnectError> {
     let hub = Hub::new(notices, answers.clone());
+    let mut unfinished = Unfinished(Some(hub.clone()));
     let mut started = None;
     let opening = async {
         let link = reach(endpoint, options, token, &hub).await?;
@@ -53,6 +54,7 @@ pub(super) async fn open(
     let failed = match timeout(options.connect, opening).await {
         Ok(Ok(agreed)) => {
             let asker = started.ok_or_else(|| ConnectError::Failed("nothing was started".to_owned()))?;
+            unfinished.0 = None;
             return Ok(ready(asker, agreed, options, answers));
         }
         Ok(Err(error)) => error,
@@ -64,6 +66,17 @@ pub(super) async fn open(
     }
     hub.close("there was no agreement");
     Err(failed)
+}
+
+/// Whoever stops waiting for a connection leaves no server behind that nobody can reach.
+struct Unfinished(Option<Arc<Hub>>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(hub) = &self.0 {
+            hub.close("nobody waits for it any more");
+        }
+    }
 }
 
 async fn reach(

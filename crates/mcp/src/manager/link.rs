@@ -10,9 +10,8 @@ use kitbag_model::{OrgId, ServerKey, Timestamp};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::stub::{Connection, Tokens};
 use super::{Change, ManagerError, ServerState, Settings, Status, tend};
-use crate::connection::{CallError, ToolList};
+use crate::connection::{CallError, Connection, Tokens, ToolList};
 use crate::endpoint::Endpoint;
 use crate::resolve::Redactor;
 use crate::tool::ToolDefinition;
@@ -85,7 +84,7 @@ pub(super) struct State {
     pub(super) since: Timestamp,
     pub(super) challenge: Option<String>,
     pub(super) hope: Hope,
-    pub(super) connection: Option<Arc<Connection>>,
+    pub(super) connection: Option<Connection>,
     pub(super) running: usize,
     pub(super) used: Instant,
     pub(super) answered: Instant,
@@ -169,13 +168,13 @@ impl Link {
     }
 
     /// Takes the connection out, so that nobody begins to use it any more.
-    pub(super) fn take(&self) -> Option<Arc<Connection>> {
+    pub(super) fn take(&self) -> Option<Connection> {
         let mut state = self.state();
         self.take_from(&mut state)
     }
 
     /// The same, if nobody uses it and nobody did since then. Whoever comes later finds it asleep and wakes it.
-    pub(super) fn take_if_idle(&self, since: Instant, reason: &str) -> Option<Arc<Connection>> {
+    pub(super) fn take_if_idle(&self, since: Instant, reason: &str) -> Option<Connection> {
         {
             let mut state = self.state();
             if state.running > 0 || state.used > since {
@@ -187,7 +186,7 @@ impl Link {
         .inspect(|_| self.becomes(Status::Disconnected, reason, Hope::Asleep, |_| ()))
     }
 
-    fn take_from(&self, state: &mut State) -> Option<Arc<Connection>> {
+    fn take_from(&self, state: &mut State) -> Option<Connection> {
         let connection = state.connection.take()?;
         state.live = false;
         state.stderr = connection.stderr_tail().iter().map(|line| self.redactor.text(line)).collect();
@@ -208,6 +207,8 @@ impl Link {
             warnings: state.warnings.clone(),
             protocol_version: None,
             server_info: None,
+            capabilities: None,
+            instructions: None,
             stderr: state.stderr.clone(),
             logs: state.logs.iter().cloned().collect(),
             pid: None,
@@ -216,8 +217,10 @@ impl Link {
         };
         drop(state);
         if let Some(connection) = connection {
-            shown.protocol_version = connection.protocol_version();
-            shown.server_info = connection.server_info().map(|info| self.redactor.result(info));
+            shown.protocol_version = Some(connection.protocol_version().to_owned());
+            shown.server_info = Some(self.redactor.result(connection.server_info()));
+            shown.capabilities = Some(connection.capabilities());
+            shown.instructions = connection.instructions().map(|words| self.redactor.exact(words));
             shown.pid = connection.pid();
             shown.stderr = connection.stderr_tail().iter().map(|line| self.redactor.text(line)).collect();
         }
@@ -242,7 +245,7 @@ impl Link {
 
 /// The right to use a connection for one call. While there is one, the server does not count as idle.
 pub(super) struct Using {
-    pub(super) connection: Arc<Connection>,
+    pub(super) connection: Connection,
     link: Arc<Link>,
 }
 
@@ -390,7 +393,8 @@ impl Handle {
         loop {
             let refusal = {
                 let mut state = self.link.state();
-                if let Some(connection) = state.connection.clone() {
+                // One that is over is not there, even if that has not come around yet.
+                if let Some(connection) = state.connection.clone().filter(|connection| !connection.is_closed()) {
                     state.running += 1;
                     state.used = Instant::now();
                     return Ok(Using { connection, link: self.link.clone() });

@@ -14,7 +14,6 @@ mod pace;
 mod serve;
 mod settings;
 mod state;
-mod stub;
 mod tend;
 
 use std::collections::HashMap;
@@ -23,15 +22,15 @@ use std::time::Duration;
 
 use kitbag_model::{OrgId, ServerKey};
 use serde_json::Value;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 pub use settings::{Backoff, Settings, TokenSource, Variables};
 pub use state::{Change, Configured, ManagerError, ServerState, Start, Status};
-pub use stub::Tokens;
 
 use crate::connection::{Call, CallError};
+use crate::resolve::Redactor;
 use crate::tool::ToolDefinition;
 use link::{Ask, Handle, Shared, Using};
 use org::Org;
@@ -112,7 +111,7 @@ impl Manager {
             () = stopped(&mut call) => return Err(CallError::Cancelled.into()),
         };
         call.deadline = deadline.saturating_sub(began.elapsed());
-        let answer = using.connection.call(call).await;
+        let answer = masking_progress(&handle.link.redactor, call, |call| using.connection.call(call)).await;
         finish(&handle, &using, answer)
     }
 
@@ -122,7 +121,7 @@ impl Manager {
         org: &OrgId,
         key: &ServerKey,
         method: &str,
-        params: Option<Value>,
+        params: Value,
     ) -> Result<Value, ManagerError> {
         let handle = self.handle(org, key)?;
         let using = handle.enter(self.inner.shared.settings.wait).await?;
@@ -197,6 +196,33 @@ async fn stopped(call: &mut Call) {
         // Whoever could stop it is gone.
         std::future::pending::<()>().await;
     }
+}
+
+/// Makes a call whose progress loses what must not be seen before it gets to the caller.
+async fn masking_progress<F: Future<Output = Result<Value, CallError>>>(
+    redactor: &Redactor,
+    mut call: Call,
+    make: impl FnOnce(Call) -> F,
+) -> Result<Value, CallError> {
+    let Some(told) = call.progress.take_if(|_| !redactor.is_empty()) else { return make(call).await };
+    let (sender, mut progress) = mpsc::unbounded_channel();
+    call.progress = Some(sender);
+    let pass_on = |(fraction, message): (Option<f64>, Option<String>)| {
+        // Who does not listen any more misses nothing.
+        let _ = told.send((fraction, message.map(|message| redactor.text(&message))));
+    };
+    let mut making = std::pin::pin!(make(call));
+    let answer = loop {
+        tokio::select! {
+            biased;
+            Some(said) = progress.recv() => pass_on(said),
+            answer = &mut making => break answer,
+        }
+    };
+    while let Ok(said) = progress.try_recv() {
+        pass_on(said);
+    }
+    answer
 }
 
 /// What a call's end says of its server, and what the caller gets to see of it.

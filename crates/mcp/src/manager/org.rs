@@ -212,6 +212,8 @@ impl Server {
                 warnings: Vec::new(),
                 protocol_version: None,
                 server_info: None,
+                capabilities: None,
+                instructions: None,
                 stderr: Vec::new(),
                 logs: Vec::new(),
                 pid: None,

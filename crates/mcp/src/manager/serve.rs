@@ -11,8 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::Status;
 use super::link::{Ask, Hope, Link};
 use super::pace::{Pace, jittered};
-use super::stub::Connection;
-use crate::connection::{CallError, Notice, ToolList};
+use crate::connection::{CallError, Connection, Notice, ToolList};
 
 /// Why it does not serve any more.
 pub(super) enum Ended {
@@ -34,7 +33,7 @@ type Pending<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 struct Serving<'a> {
     link: &'a Arc<Link>,
     pace: &'a mut Pace,
-    connection: Arc<Connection>,
+    connection: Connection,
     listing: Pending<Result<ToolList, CallError>>,
     /// Who waits for the list that is under way, and who for the one after it.
     waiting: Vec<oneshot::Sender<Result<(), CallError>>>,
@@ -54,7 +53,7 @@ pub(super) async fn serve(
     link: &Arc<Link>,
     pace: &mut Pace,
     asks: &mut UnboundedReceiver<Ask>,
-    connection: Arc<Connection>,
+    connection: Connection,
     notices: &mut UnboundedReceiver<Notice>,
 ) -> Ended {
     let now = Instant::now();
@@ -201,7 +200,7 @@ impl Serving<'_> {
         self.doubted = false;
         let (connection, longest) = (self.connection.clone(), settings.pulse);
         self.pulse = Some(Box::pin(async move {
-            timeout(longest, connection.ping(longest)).await.unwrap_or(Err(CallError::Timeout(longest)))
+            timeout(longest, connection.ping()).await.unwrap_or(Err(CallError::Timeout(longest)))
         }));
     }
 

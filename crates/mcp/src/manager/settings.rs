@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use kitbag_model::{OrgId, ServerKey};
 
-use super::stub::Tokens;
-use crate::connection::Options;
+use crate::connection::{Options, Tokens};
 
 /// Values of variables, by organisation.
 pub trait Variables: Send + Sync {

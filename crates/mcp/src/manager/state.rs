@@ -99,6 +99,10 @@ pub struct ServerState {
     pub protocol_version: Option<String>,
     /// What it says of itself.
     pub server_info: Option<Value>,
+    /// What it says that it can.
+    pub capabilities: Option<Value>,
+    /// How it wants to be used, in its own words. They are a stranger's.
+    pub instructions: Option<String>,
     /// The last lines of its standard error, and after it ended those of the process before.
     pub stderr: Vec<String>,
     /// The last things that it said for the log.

@@ -12,8 +12,7 @@ use super::Status;
 use super::link::{Ask, Hope, Link};
 use super::pace::{Next, Pace};
 use super::serve::{Ended, serve};
-use super::stub::Connection;
-use crate::connection::{ConnectError, Notice};
+use crate::connection::{ConnectError, Connection, Notice};
 use crate::endpoint::Endpoint;
 
 pub(super) const NOT_STARTED: &str = "it is started when it is first used";
@@ -27,7 +26,7 @@ const LONGEST_CLOSE: Duration = Duration::from_secs(10);
 enum Step {
     Sleep,
     Connect,
-    Serve(Arc<Connection>, UnboundedReceiver<Notice>),
+    Serve(Connection, UnboundedReceiver<Notice>),
     /// Another try then; earlier if somebody needs it, but not before the second time.
     Pause(Instant, Instant),
     /// Until somebody decides something.
@@ -67,7 +66,7 @@ pub(super) async fn tend(
 }
 
 /// Ends a server and all that it started. It has its own limits; this one is for the case that they do not hold.
-async fn close(connection: Arc<Connection>) {
+async fn close(connection: Connection) {
     let _ = timeout(LONGEST_CLOSE, connection.close()).await;
 }
 
@@ -115,7 +114,7 @@ impl Life {
             state.attempts = attempts;
         });
         let began = Instant::now();
-        let (told, notices) = mpsc::unbounded_channel();
+        let (told, mut notices) = mpsc::unbounded_channel();
         // Boxed: it is large, and it is needed for a moment only.
         let mut opening = Box::pin(open(&self.link, told));
         let opened = loop {
@@ -131,9 +130,10 @@ impl Life {
         };
         drop(opening);
         match opened {
-            Ok(connection) => Step::Serve(Arc::new(connection), notices),
+            Ok(connection) => Step::Serve(connection, notices),
             Err(ConnectError::NeedsAuth { challenge }) => self.sign_in(challenge),
             Err(ConnectError::Failed(reason)) => {
+                self.keep_last_words(&mut notices);
                 let next = self.pace.failed();
                 self.retry(next, &reason, began)
             }
@@ -143,7 +143,7 @@ impl Life {
     async fn serve(
         &mut self,
         asks: &mut UnboundedReceiver<Ask>,
-        connection: Arc<Connection>,
+        connection: Connection,
         mut notices: UnboundedReceiver<Notice>,
     ) -> Step {
         let began = Instant::now();
@@ -178,6 +178,17 @@ impl Life {
                 Step::End
             }
         }
+    }
+
+    /// A process that did not make it left what it said in the notices.
+    fn keep_last_words(&self, notices: &mut UnboundedReceiver<Notice>) {
+        let mut lines = Vec::new();
+        while let Ok(notice) = notices.try_recv() {
+            if let Notice::Log(line) = notice {
+                lines.push(self.link.redactor.text(&line));
+            }
+        }
+        self.link.state().stderr = lines;
     }
 
     fn sign_in(&mut self, challenge: Option<String>) -> Step {

@@ -57,6 +57,11 @@ impl Redactor {
         Self { needles: needles.into() }
     }
 
+    /// Whether it has nothing to mask.
+    pub fn is_empty(&self) -> bool {
+        self.needles.is_empty()
+    }
+
     /// A text for people, without any of the values.
     pub fn text(&self, text: &str) -> String {
         masked(text, self.needles.iter())
