@@ -16,8 +16,9 @@ use crate::endpoint::Endpoint;
 use crate::resolve::Redactor;
 use crate::tool::ToolDefinition;
 
-/// How many things that a server said for the log are kept, and how much of each.
+/// How many things that a server said for the log and on its standard error are kept, and how much of each.
 const MOST_LOGS: usize = 50;
+const MOST_LINES: usize = 50;
 const LONGEST_LOG: usize = 2_000;
 
 /// What all links of a manager have in common.
@@ -75,10 +76,15 @@ pub(super) enum Hope {
     None,
 }
 
+/// One of those who share a link.
+struct Member {
+    key: ServerKey,
+    lazy: bool,
+}
+
 /// What is known of a link. Locked for moments only, never while anything is waited for.
 pub(super) struct State {
-    pub(super) members: Vec<ServerKey>,
-    pub(super) lazy: bool,
+    members: Vec<Member>,
     pub(super) status: Status,
     pub(super) reason: String,
     pub(super) since: Timestamp,
@@ -108,6 +114,13 @@ pub(super) struct Link {
     state: Mutex<State>,
 }
 
+impl State {
+    /// Whether nobody wants it to be there before it is used.
+    pub(super) fn is_lazy(&self) -> bool {
+        self.members.iter().all(|member| member.lazy)
+    }
+}
+
 impl Link {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -125,10 +138,20 @@ impl Link {
             }
             state.status = status;
             state.reason = reason;
-            for key in &state.members {
-                self.tell(self.status_change(&state, key));
+            for member in &state.members {
+                self.tell(self.status_change(&state, &member.key));
             }
         }
+        drop(state);
+        self.news.send_replace(());
+    }
+
+    /// There is a connection, and whoever waited can use it. That it has to tell its tools first is not told to everybody.
+    pub(super) fn connected(&self, connection: Connection, now: Instant) {
+        let mut state = self.state();
+        state.connection = Some(connection);
+        (state.used, state.answered) = (now, now);
+        "it is being asked for its tools".clone_into(&mut state.reason);
         drop(state);
         self.news.send_replace(());
     }
@@ -144,10 +167,10 @@ impl Link {
             state.tools = Some(tools.clone());
         }
         if first || different {
-            for key in &state.members {
+            for member in &state.members {
                 self.tell(Change::Tools {
                     org: self.org.clone(),
-                    key: key.clone(),
+                    key: member.key.clone(),
                     tools: tools.clone(),
                     warnings: state.warnings.clone(),
                     different,
@@ -189,7 +212,7 @@ impl Link {
     fn take_from(&self, state: &mut State) -> Option<Connection> {
         let connection = state.connection.take()?;
         state.live = false;
-        state.stderr = connection.stderr_tail().iter().map(|line| self.redactor.text(line)).collect();
+        state.stderr = self.tail(&connection);
         Some(connection)
     }
 
@@ -222,9 +245,14 @@ impl Link {
             shown.capabilities = Some(connection.capabilities());
             shown.instructions = connection.instructions().map(|words| self.redactor.exact(words));
             shown.pid = connection.pid();
-            shown.stderr = connection.stderr_tail().iter().map(|line| self.redactor.text(line)).collect();
+            shown.stderr = self.tail(&connection);
         }
         shown
+    }
+
+    fn tail(&self, connection: &Connection) -> Vec<String> {
+        let lines = connection.stderr_tail();
+        self.redactor.lines(&lines[lines.len().saturating_sub(MOST_LINES)..])
     }
 
     fn status_change(&self, state: &State, key: &ServerKey) -> Change {
@@ -290,7 +318,6 @@ impl Handle {
             news: watch::channel(()).0,
             state: Mutex::new(State {
                 members: Vec::new(),
-                lazy,
                 status,
                 reason: reason.to_owned(),
                 since: Timestamp::now(),
@@ -324,12 +351,13 @@ impl Handle {
     /// One more shares it, from now on.
     pub(super) fn join(&self, key: &ServerKey, lazy: bool) {
         let mut state = self.link.state();
-        if !lazy && state.lazy {
-            state.lazy = false;
+        if !lazy && matches!(state.hope, Hope::Asleep) {
             self.ask(Ask::Wake);
         }
-        if !state.members.contains(key) {
-            state.members.push(key.clone());
+        if let Some(member) = state.members.iter_mut().find(|member| member.key == *key) {
+            member.lazy = lazy;
+        } else {
+            state.members.push(Member { key: key.clone(), lazy });
             self.link.tell(self.link.status_change(&state, key));
             if let (true, Some(tools)) = (state.live, &state.tools) {
                 self.link.tell(Change::Tools {
@@ -346,17 +374,12 @@ impl Handle {
     /// One fewer shares it; with the last one it ends. Answers the tools it has.
     pub(super) fn leave(&self, key: &ServerKey) -> Option<Arc<[ToolDefinition]>> {
         let mut state = self.link.state();
-        state.members.retain(|member| member != key);
+        state.members.retain(|member| member.key != *key);
         if state.members.is_empty() {
             state.stopping = true;
             self.ask(Ask::Stop);
         }
         state.tools.clone()
-    }
-
-    /// Whether this server is the only one that shares it.
-    pub(super) fn is_alone(&self, key: &ServerKey) -> bool {
-        self.link.state().members.iter().all(|member| member == key)
     }
 
     /// Ends it, whoever shares it.
@@ -390,6 +413,7 @@ impl Handle {
     pub(super) async fn enter(&self, within: Duration) -> Result<Using, ManagerError> {
         let until = Instant::now() + within;
         let mut news = self.link.news.subscribe();
+        let mut woken = false;
         loop {
             let refusal = {
                 let mut state = self.link.state();
@@ -403,7 +427,9 @@ impl Handle {
                     _ if state.stopping => true,
                     Hope::None => true,
                     Hope::At(at) => at > until,
-                    Hope::Asleep | Hope::Soon => false,
+                    // It was tried for us, and fell asleep again.
+                    Hope::Asleep => woken && state.status == Status::Error,
+                    Hope::Soon => false,
                 };
                 let refusal = match state.status {
                     Status::RequiresAuth => ManagerError::NeedsAuth { challenge: state.challenge.clone() },
@@ -415,6 +441,7 @@ impl Handle {
                 refusal
             };
             self.ask(Ask::Wake);
+            woken = true;
             match tokio::time::timeout_at(until, news.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) | Err(_) => return Err(refusal),

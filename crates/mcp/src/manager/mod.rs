@@ -27,7 +27,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 pub use settings::{Backoff, Settings, TokenSource, Variables};
-pub use state::{Change, Configured, ManagerError, ServerState, Start, Status};
+pub use state::{Change, Configured, Listed, ManagerError, ServerState, Start, Status};
 
 use crate::connection::{Call, CallError};
 use crate::resolve::Redactor;
@@ -84,6 +84,11 @@ impl Manager {
     /// A server's tools, as far as they are known.
     pub fn tools(&self, org: &OrgId, key: &ServerKey) -> Option<Arc<[ToolDefinition]>> {
         self.look().orgs.get(org)?.tools(key)
+    }
+
+    /// The tools of all servers of an organisation, in the order of their keys. Copies nothing but names.
+    pub fn lists(&self, org: &OrgId) -> Vec<Listed> {
+        self.look().orgs.get(org).map(Org::lists).unwrap_or_default()
     }
 
     /// Asks a server for its tools now, starting it if need be.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kitbag_model::{Launch, OrgId, ServerKey, Timestamp};
 
 use super::link::{Ask, Handle, Identity, Plan, Shared};
-use super::{Change, Configured, ManagerError, ServerState, Start, Status};
+use super::{Change, Configured, Listed, ManagerError, ServerState, Start, Status};
 use crate::resolve::{ResolveError, resolve};
 use crate::tool::ToolDefinition;
 
@@ -82,7 +82,7 @@ impl Org {
             known = configured.known.clone().into();
         }
         let handle = match wanted(shared, &configured, held, !known.is_empty()) {
-            Ok(plan) => self.link(shared, &configured, plan, old.as_ref()),
+            Ok(plan) => self.link(shared, &configured, plan, old),
             Err(still) => {
                 let still = match old {
                     Some(Slot::Linked(handle)) => {
@@ -108,30 +108,33 @@ impl Org {
                 return Server { configured, held, known, slot: Slot::Still(still) };
             }
         };
-        if let Some(Slot::Linked(old)) = old
-            && !Arc::ptr_eq(&old, &handle)
-        {
-            old.leave(&key);
-            self.links.retain(|handle| !handle.is_stopping());
-        }
         Server { configured, held, known, slot: Slot::Linked(handle) }
     }
 
-    /// The link for this plan: the one that is there, or a new one.
-    fn link(&mut self, shared: &Arc<Shared>, configured: &Configured, plan: Plan, old: Option<&Slot>) -> Arc<Handle> {
-        let lazy = plan.lazy;
-        let fits = |handle: &&Arc<Handle>| handle.link.identity == plan.identity && !handle.is_stopping();
-        let there = self.links.iter().find(fits).cloned();
+    /// The link for this plan: the one that it has, one that others have, or a new one.
+    fn link(&mut self, shared: &Arc<Shared>, configured: &Configured, plan: Plan, old: Option<Slot>) -> Arc<Handle> {
+        let (key, lazy) = (&configured.key, plan.lazy);
+        let fits = |handle: &Arc<Handle>| handle.link.identity == plan.identity && !handle.is_stopping();
+        let before = match old {
+            Some(Slot::Linked(handle)) if fits(&handle) => {
+                handle.join(key, lazy);
+                return handle;
+            }
+            Some(Slot::Linked(handle)) => {
+                handle.leave(key);
+                Some(handle)
+            }
+            Some(Slot::Still(_)) | None => None,
+        };
+        let there = self.links.iter().find(|handle| fits(handle)).cloned();
         let handle = there.unwrap_or_else(|| {
-            let after = match old {
-                Some(Slot::Linked(handle)) if handle.is_alone(&configured.key) => Some(&**handle),
-                _ => None,
-            };
+            let after = before.as_deref().filter(|before| before.is_stopping());
             let handle = Handle::start(shared.clone(), configured.org.clone(), plan, after);
             self.links.push(handle.clone());
             handle
         });
-        handle.join(&configured.key, lazy);
+        self.links.retain(|handle| !handle.is_stopping());
+        handle.join(key, lazy);
         handle
     }
 
@@ -191,6 +194,20 @@ impl Org {
             Slot::Still(_) => None,
         };
         Some(live.unwrap_or_else(|| server.known.clone()))
+    }
+
+    pub(super) fn lists(&self) -> Vec<Listed> {
+        let listed = |(key, server): (&ServerKey, &Server)| {
+            let (status, live, tools) = match &server.slot {
+                Slot::Linked(handle) => {
+                    let state = handle.link.state();
+                    (state.status, state.live, state.tools.clone())
+                }
+                Slot::Still(still) => (still.status, false, None),
+            };
+            Listed { key: key.clone(), status, live, tools: tools.unwrap_or_else(|| server.known.clone()) }
+        };
+        self.servers.iter().map(listed).collect()
     }
 
     pub(super) fn links(&self) -> &[Arc<Handle>] {

@@ -58,11 +58,7 @@ pub(super) async fn serve(
 ) -> Ended {
     let now = Instant::now();
     // Calls go through from now on; it counts as connected when it has told its tools.
-    link.becomes(Status::Connecting, "it is being asked for its tools", Hope::Soon, |state| {
-        state.connection = Some(connection.clone());
-        state.used = now;
-        state.answered = now;
-    });
+    link.connected(connection.clone(), now);
     let mut serving = Serving {
         link,
         pace,
@@ -153,7 +149,7 @@ impl Serving<'_> {
     fn idle_at(&self) -> Option<Instant> {
         let idle = self.link.shared.settings.idle?;
         let state = self.link.state();
-        if !state.lazy || self.listing.is_some() || self.list_at.is_some_and(|_| self.first) {
+        if !state.is_lazy() || self.listing.is_some() || self.list_at.is_some_and(|_| self.first) {
             return None;
         }
         let used = if state.running > 0 { Instant::now() } else { state.used };

@@ -115,6 +115,19 @@ pub struct ServerState {
     pub challenge: Option<String>,
 }
 
+/// The little of a server that lists of tools are made from.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub key: ServerKey,
+    /// How it is.
+    pub status: Status,
+    /// Whether the tools are those of the connection that is there now.
+    pub live: bool,
+    /// Its tools.
+    pub tools: Arc<[ToolDefinition]>,
+}
+
 /// What the manager tells. Of one server, changes come in the order in which they happened.
 #[derive(Clone, Debug)]
 pub enum Change {

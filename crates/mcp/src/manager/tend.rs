@@ -46,9 +46,9 @@ pub(super) async fn tend(
         // Two processes of one server might fight over a file or a port.
         let _ = timeout(LONGEST_CLOSE, before.wait_for(|done| *done)).await;
     }
-    let lazy = link.state().lazy;
     let mut life = Life { pace: Pace::new(link.shared.settings.backoff.clone(), known), link: link.clone() };
-    let mut step = if lazy && known { Step::Sleep } else { Step::Connect };
+    let asleep = matches!(link.state().hope, Hope::Asleep);
+    let mut step = if asleep { Step::Sleep } else { Step::Connect };
     loop {
         step = match step {
             Step::Sleep | Step::Rest => life.wait(&mut asks, matches!(step, Step::Sleep)).await,
@@ -109,7 +109,12 @@ impl Life {
 
     async fn connect(&mut self, asks: &mut UnboundedReceiver<Ask>) -> Step {
         let attempts = self.pace.failures();
-        self.link.becomes(Status::Connecting, CONNECTING, Hope::Soon, |state| {
+        // Why it is connected again is worth more than that it is.
+        let reason = match &*self.link.state() {
+            state if state.status == Status::Connecting => state.reason.clone(),
+            _ => CONNECTING.to_owned(),
+        };
+        self.link.becomes(Status::Connecting, &reason, Hope::Soon, |state| {
             state.challenge = None;
             state.attempts = attempts;
         });
@@ -202,7 +207,13 @@ impl Life {
         let attempts = self.pace.failures();
         let count = |state: &mut super::link::State| state.attempts = attempts;
         let now = Instant::now();
+        let lazy = self.link.state().is_lazy();
         match next {
+            // Nobody needs it before it is used, and then it is tried again.
+            Next::After(_) | Next::Looping(..) if lazy && attempts >= self.link.shared.settings.backoff.tries => {
+                self.link.becomes(Status::Error, reason, Hope::Asleep, count);
+                Step::Sleep
+            }
             Next::After(delay) if delay.is_zero() => {
                 let reason = format!("it is being connected again: {reason}");
                 self.link.becomes(Status::Connecting, &reason, Hope::Soon, count);

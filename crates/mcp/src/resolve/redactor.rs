@@ -67,6 +67,34 @@ impl Redactor {
         masked(text, self.needles.iter())
     }
 
+    /// Lines of which some may be pieces of a longer one: a value is found across their borders too.
+    pub fn lines(&self, lines: &[String]) -> Vec<String> {
+        if self.is_empty() {
+            return lines.to_vec();
+        }
+        let all = lines.concat();
+        let mut hidden = vec![false; all.len()];
+        for needle in self.needles.iter() {
+            for (at, found) in all.match_indices(&needle.text) {
+                hidden[at..at + found.len()].fill(true);
+            }
+        }
+        let mut from = 0;
+        let shown = lines.iter().map(|line| {
+            let mut shown = String::with_capacity(line.len());
+            for (at, c) in line.char_indices() {
+                match hidden[from + at] {
+                    false => shown.push(c),
+                    true if at > 0 && hidden[from + at - 1] => {}
+                    true => shown.push_str(MASK),
+                }
+            }
+            from += line.len();
+            shown
+        });
+        shown.collect()
+    }
+
     /// A tool's result or definition, without the secrets among the values. Keys of objects are looked at too.
     pub fn result(&self, value: Value) -> Value {
         if self.needles.iter().any(|needle| needle.secret) { self.cleaned(value) } else { value }

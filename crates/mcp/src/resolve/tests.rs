@@ -135,6 +135,19 @@ fn every_usual_spelling_is_masked() {
     assert!(!format!("{redactor:?}").contains("s3cr3t"));
 }
 
+#[test]
+fn a_value_that_is_cut_in_two_is_masked() {
+    let redactor = resolved(&stdio(&[], None, &[("T", "${API_TOKEN}")])).unwrap().redactor;
+    let said = format!("before {SECRET} after");
+    for at in 1..said.len() {
+        let (left, right) = said.split_at(at);
+        let lines = redactor.lines(&["first".to_owned(), left.to_owned(), right.to_owned(), "last ü".to_owned()]);
+        assert_eq!((lines[0].as_str(), lines[3].as_str()), ("first", "last ü"));
+        let shown = lines[1..3].concat();
+        assert!(["before ••• after", "before •••••• after"].contains(&shown.as_str()), "{shown}");
+    }
+}
+
 const MASK_SHOWN: &str = "•••";
 
 #[test]

@@ -25,7 +25,7 @@ async fn a_call_that_waits_can_be_stopped() {
     let call = Call { stop: stopped, ..request("pid", Default::default()) };
     let key = key("app~a");
     let waiting = kit.manager.call(&kit.org, &key, call);
-    let (answer, ()) = tokio::join!(waiting, async { drop(stop.send_replace(true)) });
+    let (answer, ()) = tokio::join!(waiting, async { stop.send(true).unwrap() });
     assert!(matches!(answer, Err(ManagerError::Call(CallError::Cancelled))), "{answer:?}");
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use kitbag_mcp::manager::{Configured, Start, Status};
+use kitbag_mcp::manager::{Configured, ManagerError, Start, Status};
 use serde_json::json;
 
-use crate::kit::{Kit, count, key, kill, known, lives};
+use crate::kit::{Kit, count, key, known, lives};
 
 fn lazy(server: Configured) -> Configured {
     Configured { start: Start::Lazily, known: vec![known("echo"), known("pid")], ..server }
@@ -76,14 +76,24 @@ async fn many_that_want_it_start_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_dies_unneeded_stays_down() {
-    let mut kit = Kit::new(|settings| settings.idle = Some(Duration::from_secs(1000)));
+async fn one_that_does_not_start_is_tried_when_it_is_used() {
+    let mut kit = Kit::new(|settings| settings.backoff.tries = 2);
     let starts = kit.starts("starts");
-    kit.configure(&[&lazy(kit.twin("app~a", &["--starts", starts.to_str().unwrap()]))]);
-    let pid = kit.pid("app~a").await;
+    kit.configure(&[&lazy(kit.twin("app~a", &["--fail", "not now", "--starts", starts.to_str().unwrap()]))]);
+    for tried in [2, 3, 4] {
+        let error = kit.call("app~a", "pid", json!({})).await.unwrap_err();
+        assert!(matches!(&error, ManagerError::NotConnected { status: Status::Error, .. }), "{error}");
+        assert_eq!(count(&starts), tried);
+    }
+    kit.told();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_wanted_at_once_after_all_starts() {
+    let mut kit = Kit::new(|_| ());
+    let server = lazy(kit.twin("app~a", &[]));
+    kit.configure(&[&server]);
+    kit.until("app~a", Status::Disconnected).await;
+    kit.configure(&[&Configured { start: Start::Eagerly, ..server }]);
     kit.until("app~a", Status::Connected).await;
-    kill(pid);
-    // Somebody used it a moment ago, so it comes back.
-    kit.until("app~a", Status::Connected).await;
-    assert_eq!(count(&starts), 2);
 }
