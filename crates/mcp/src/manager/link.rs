@@ -57,8 +57,6 @@ pub(super) enum Ask {
     Refresh(oneshot::Sender<Result<(), CallError>>),
     /// A call went wrong in a way that makes one wonder whether it still lives.
     Check,
-    /// A call was told that somebody has to sign in.
-    SignIn(Option<String>),
     /// Nobody needs it any more.
     Stop,
 }

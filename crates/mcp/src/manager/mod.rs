@@ -240,10 +240,8 @@ fn finish(handle: &Handle, using: &Using, answer: Result<Value, CallError>) -> R
         }
         Err(error) => match redactor.error(error) {
             CallError::NeedsAuth { challenge } => {
-                // Some calls need more than others; the server's other tools can still be used then.
-                if !challenge.as_ref().is_some_and(|challenge| challenge.contains("insufficient_scope")) {
-                    handle.ask(Ask::SignIn(challenge.clone()));
-                }
+                // Some calls need more rights than others. Whether the server is to be used at all shows when it is asked.
+                handle.ask(Ask::Check);
                 Err(ManagerError::NeedsAuth { challenge })
             }
             error => {

@@ -112,7 +112,6 @@ impl Serving<'_> {
                 self.doubted = true;
                 None
             }
-            Some(Ask::SignIn(challenge)) => Some(Ended::SignIn(challenge)),
             Some(Ask::Reconnect) => Some(Ended::Again),
             Some(Ask::Stop) | None => Some(Ended::Stop),
         }
@@ -201,28 +200,34 @@ impl Serving<'_> {
     }
 
     fn pulsed(&mut self, answer: Result<(), CallError>) -> Option<Ended> {
-        let now = Instant::now();
+        let settings = &self.link.shared.settings;
+        let (now, running) = (Instant::now(), self.link.state().running);
         match answer {
-            Err(CallError::Disconnected(reason)) => return Some(Ended::Died(reason)),
             Err(CallError::NeedsAuth { challenge }) => return Some(Ended::SignIn(challenge)),
-            Err(CallError::Timeout(_)) if self.link.state().running == 0 => {
+            // Why it is over comes as a notice.
+            Err(error) if self.is_over(&error) => {}
+            Err(error @ (CallError::Timeout(_) | CallError::Disconnected(_) | CallError::Nonsense(_)))
+                if running == 0 =>
+            {
                 self.misses += 1;
-                if self.misses >= self.link.shared.settings.misses {
-                    return Some(Ended::Died(format!(
-                        "it did not answer {} times when asked for a sign of life",
-                        self.misses
-                    )));
+                if self.misses >= settings.misses {
+                    return Some(Ended::Died(format!("it gave no sign of life {} times: {error}", self.misses)));
                 }
                 self.pulse_at = now;
                 self.doubted = true;
             }
             // Even a refusal is a sign of life.
-            _ => {
+            Ok(()) | Err(_) => {
                 self.misses = 0;
-                self.pulse_at = now + jittered(self.link.shared.settings.health);
+                self.pulse_at = now + jittered(settings.health);
             }
         }
         None
+    }
+
+    /// Whether an error means the end of the connection. On the web a single answer may break off, too.
+    fn is_over(&self, error: &CallError) -> bool {
+        matches!(error, CallError::Disconnected(_)) && self.connection.is_closed()
     }
 
     fn listed(&mut self, list: Result<ToolList, CallError>) -> Option<Ended> {
@@ -235,8 +240,9 @@ impl Serving<'_> {
             let _ = waiting.send(told.clone());
         }
         let (reason, again) = match list {
-            Err(CallError::Disconnected(reason)) => return Some(Ended::Died(reason)),
             Err(CallError::NeedsAuth { challenge }) => return Some(Ended::SignIn(challenge)),
+            // Why it is over comes as a notice, better put.
+            Err(error) if self.is_over(&error) => return None,
             Ok(list) => {
                 let again = list.ttl.map(|ttl| now + ttl.max(settings.relist));
                 self.link.listed(list, self.first);

@@ -82,7 +82,7 @@ impl Life {
             match asks.recv().await {
                 Some(Ask::Wake | Ask::Refresh(_)) if wakes => return Step::Connect,
                 Some(Ask::Reconnect) => return self.anew(),
-                Some(Ask::Wake | Ask::Refresh(_) | Ask::Check | Ask::SignIn(_)) => {}
+                Some(Ask::Wake | Ask::Refresh(_) | Ask::Check) => {}
                 Some(Ask::Stop) | None => return Step::End,
             }
         }
@@ -95,7 +95,7 @@ impl Life {
                 ask = asks.recv() => match ask {
                     Some(Ask::Wake | Ask::Refresh(_)) => until = until.min(soonest),
                     Some(Ask::Reconnect) => return self.anew(),
-                    Some(Ask::Check | Ask::SignIn(_)) => {}
+                    Some(Ask::Check) => {}
                     Some(Ask::Stop) | None => return Step::End,
                 }
             }
@@ -129,7 +129,7 @@ impl Life {
                     // Whoever asks for a new connection does not want to wait for one that hangs.
                     Some(Ask::Reconnect) => return { drop(opening); self.anew() },
                     Some(Ask::Stop) | None => return Step::End,
-                    Some(Ask::Wake | Ask::Refresh(_) | Ask::Check | Ask::SignIn(_)) => {}
+                    Some(Ask::Wake | Ask::Refresh(_) | Ask::Check) => {}
                 }
             }
         };

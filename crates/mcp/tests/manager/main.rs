@@ -8,3 +8,4 @@ mod kit;
 mod many;
 mod secrets;
 mod sleepers;
+mod web;
