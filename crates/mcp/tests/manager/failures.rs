@@ -8,30 +8,35 @@ use serde_json::json;
 
 use crate::kit::{Kit, call, count, key, kill, known, lives};
 
-#[tokio::test(flavor = "multi_thread")]
+// On one thread, so that the call that is cut off knows of it before anybody else does.
+#[tokio::test]
 async fn one_that_is_killed_serves_again() {
     let mut kit = Kit::new(|_| ());
     kit.configure(&[&kit.twin("app~a", &[])]);
     kit.until("app~a", Status::Connected).await;
     let pid = kit.pid("app~a").await;
     let (manager, org) = (kit.manager.clone(), kit.org.clone());
-    let running = tokio::spawn(async move { call(&manager, &org, "app~a", "sleep", json!({ "seconds": 1000 })).await });
-    // The other call is on its way as soon as a later one was answered: they go through the same pipe.
+    let running = tokio::spawn(async move {
+        let cut_off = call(&manager, &org, "app~a", "sleep", json!({ "seconds": 1000 })).await;
+        // Whoever calls now waits for the next one.
+        (cut_off, call(&manager, &org, "app~a", "pid", json!({})).await)
+    });
+    // The call is on its way as soon as a later one was answered: they go through the same pipe.
     tokio::task::yield_now().await;
     kit.pid("app~a").await;
     kill(pid);
-    let cut_off = running.await.unwrap().unwrap_err();
+    let (cut_off, next) = running.await.unwrap();
+    let cut_off = cut_off.unwrap_err();
     assert!(
         matches!(&cut_off, ManagerError::Call(CallError::Disconnected(reason)) if reason.contains("signal 9")),
         "{cut_off}"
     );
-    // Whoever calls now waits for the next one.
-    let next = kit.pid("app~a").await;
-    assert_ne!(next, pid);
+    let next: u32 = next.unwrap().parse().unwrap();
+    assert_ne!(next, pid.unsigned_abs());
     let reason = kit.until("app~a", Status::Connecting).await;
     assert!(reason.contains("signal 9"), "{reason}");
     kit.until("app~a", Status::Connected).await;
-    assert_eq!(kit.state("app~a").pid, Some(next.unsigned_abs()));
+    assert_eq!(kit.state("app~a").pid, Some(next));
 }
 
 #[tokio::test(flavor = "multi_thread")]
