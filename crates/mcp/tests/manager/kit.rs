@@ -89,7 +89,7 @@ impl Kit {
         self.server(key, RawLaunch { url: Some(url.to_owned()), ..RawLaunch::default() })
     }
 
-    fn server(&self, key: &str, launch: RawLaunch) -> Configured {
+    pub fn server(&self, key: &str, launch: RawLaunch) -> Configured {
         Configured {
             org: self.org.clone(),
             key: self::key(key),

@@ -6,6 +6,7 @@ mod changes;
 mod failures;
 mod kit;
 mod many;
+mod real;
 mod secrets;
 mod sleepers;
 mod web;
