@@ -10,7 +10,8 @@ use kitbag_model::{OrgId, ServerKey, Timestamp};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::{Change, ManagerError, ServerState, Settings, Status, tend};
+use super::noted::Noted;
+use super::{Change, ServerState, Settings, Status, tend};
 use crate::connection::{CallError, Connection, Tokens, ToolList};
 use crate::endpoint::Endpoint;
 use crate::resolve::Redactor;
@@ -43,8 +44,8 @@ pub(super) struct Plan {
     pub(super) redactor: Redactor,
     pub(super) tokens: Option<Arc<dyn Tokens>>,
     pub(super) lazy: bool,
-    /// Whether tools of it are known from before.
-    pub(super) known: bool,
+    /// The tools that it is known to have had.
+    pub(super) known: Arc<[ToolDefinition]>,
 }
 
 /// What the task is asked to do.
@@ -75,14 +76,14 @@ pub(super) enum Hope {
 }
 
 /// One of those who share a link.
-struct Member {
-    key: ServerKey,
-    lazy: bool,
+pub(super) struct Member {
+    pub(super) key: ServerKey,
+    pub(super) lazy: bool,
 }
 
 /// What is known of a link. Locked for moments only, never while anything is waited for.
 pub(super) struct State {
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
     pub(super) status: Status,
     pub(super) reason: String,
     pub(super) since: Timestamp,
@@ -107,8 +108,9 @@ pub(super) struct Link {
     pub(super) identity: Identity,
     pub(super) redactor: Redactor,
     pub(super) tokens: Option<Arc<dyn Tokens>>,
+    pub(super) known: Arc<[ToolDefinition]>,
     pub(super) shared: Arc<Shared>,
-    news: watch::Sender<()>,
+    pub(super) news: watch::Sender<()>,
     state: Mutex<State>,
 }
 
@@ -120,6 +122,45 @@ impl State {
 }
 
 impl Link {
+    pub(super) fn new(shared: Arc<Shared>, org: OrgId, plan: Plan) -> Self {
+        let now = Instant::now();
+        let Plan { identity, redactor, tokens, lazy, known } = plan;
+        let tokens = tokens.map(|tokens| Noted::new(tokens, redactor.clone()));
+        let (status, reason, hope) = if lazy && !known.is_empty() {
+            (Status::Disconnected, tend::NOT_STARTED, Hope::Asleep)
+        } else {
+            (Status::Connecting, tend::CONNECTING, Hope::Soon)
+        };
+        Self {
+            org,
+            identity,
+            redactor,
+            tokens,
+            known,
+            shared,
+            news: watch::channel(()).0,
+            state: Mutex::new(State {
+                members: Vec::new(),
+                status,
+                reason: reason.to_owned(),
+                since: Timestamp::now(),
+                challenge: None,
+                hope,
+                connection: None,
+                running: 0,
+                used: now,
+                answered: now,
+                tools: None,
+                live: false,
+                warnings: Vec::new(),
+                stderr: Vec::new(),
+                logs: VecDeque::new(),
+                attempts: 0,
+                stopping: false,
+            }),
+        }
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,21 +199,15 @@ impl Link {
     pub(super) fn listed(&self, list: ToolList, first: bool) {
         let tools: Arc<[ToolDefinition]> = list.tools.into_iter().map(|tool| self.redactor.tool(tool)).collect();
         let mut state = self.state();
-        let different = state.tools.as_ref() != Some(&tools);
+        let different = state.tools.as_ref().unwrap_or(&self.known) != &tools;
         state.warnings = list.warnings.iter().map(|warning| self.redactor.text(warning)).collect();
         state.live = true;
-        if different {
+        if different || state.tools.is_none() {
             state.tools = Some(tools.clone());
         }
         if first || different {
             for member in &state.members {
-                self.tell(Change::Tools {
-                    org: self.org.clone(),
-                    key: member.key.clone(),
-                    tools: tools.clone(),
-                    warnings: state.warnings.clone(),
-                    different,
-                });
+                self.tell(self.tools_change(&state, &member.key, &tools, different));
             }
         }
     }
@@ -194,11 +229,11 @@ impl Link {
         self.take_from(&mut state)
     }
 
-    /// The same, if nobody uses it and nobody did since then. Whoever comes later finds it asleep and wakes it.
-    pub(super) fn take_if_idle(&self, since: Instant, reason: &str) -> Option<Connection> {
+    /// The same, if nobody uses it and nobody did for so long. Whoever comes later finds it asleep and wakes it.
+    pub(super) fn take_if_idle(&self, now: Instant, idle: Duration, reason: &str) -> Option<Connection> {
         {
             let mut state = self.state();
-            if state.running > 0 || state.used > since {
+            if state.running > 0 || state.used + idle > now {
                 return None;
             }
             state.hope = Hope::Asleep;
@@ -248,12 +283,21 @@ impl Link {
         shown
     }
 
+    /// Keeps what a process said last, unless there is another one already.
+    pub(super) fn keep_tail(&self, connection: &Connection) {
+        let tail = self.tail(connection);
+        let mut state = self.state();
+        if state.connection.is_none() {
+            state.stderr = tail;
+        }
+    }
+
     fn tail(&self, connection: &Connection) -> Vec<String> {
         let lines = connection.stderr_tail();
         self.redactor.lines(&lines[lines.len().saturating_sub(MOST_LINES)..])
     }
 
-    fn status_change(&self, state: &State, key: &ServerKey) -> Change {
+    pub(super) fn status_change(&self, state: &State, key: &ServerKey) -> Change {
         Change::Status {
             org: self.org.clone(),
             key: key.clone(),
@@ -263,187 +307,24 @@ impl Link {
         }
     }
 
-    fn tell(&self, change: Change) {
+    pub(super) fn tools_change(
+        &self,
+        state: &State,
+        key: &ServerKey,
+        tools: &Arc<[ToolDefinition]>,
+        different: bool,
+    ) -> Change {
+        Change::Tools {
+            org: self.org.clone(),
+            key: key.clone(),
+            tools: tools.clone(),
+            warnings: state.warnings.clone(),
+            different,
+        }
+    }
+
+    pub(super) fn tell(&self, change: Change) {
         // Nobody listens any more when the program ends; then there is nothing to tell.
         let _ = self.shared.changes.send(change);
-    }
-}
-
-/// The right to use a connection for one call. While there is one, the server does not count as idle.
-pub(super) struct Using {
-    pub(super) connection: Connection,
-    link: Arc<Link>,
-}
-
-impl Using {
-    /// The server answered.
-    pub(super) fn answered(&self) {
-        self.link.state().answered = Instant::now();
-    }
-}
-
-impl Drop for Using {
-    fn drop(&mut self) {
-        let mut state = self.link.state();
-        state.running -= 1;
-        state.used = Instant::now();
-    }
-}
-
-/// What those who share a link hold. When the last is gone, the task ends.
-pub(super) struct Handle {
-    pub(super) link: Arc<Link>,
-    asks: mpsc::UnboundedSender<Ask>,
-    done: watch::Receiver<bool>,
-}
-
-impl Handle {
-    /// Makes a link and its task. It begins when `after`, which it replaces, has ended.
-    pub(super) fn start(shared: Arc<Shared>, org: OrgId, plan: Plan, after: Option<&Self>) -> Arc<Self> {
-        let now = Instant::now();
-        let Plan { identity, redactor, tokens, lazy, known } = plan;
-        let (status, reason, hope) = if lazy && known {
-            (Status::Disconnected, tend::NOT_STARTED, Hope::Asleep)
-        } else {
-            (Status::Connecting, tend::CONNECTING, Hope::Soon)
-        };
-        let link = Arc::new(Link {
-            org,
-            identity,
-            redactor,
-            tokens,
-            shared,
-            news: watch::channel(()).0,
-            state: Mutex::new(State {
-                members: Vec::new(),
-                status,
-                reason: reason.to_owned(),
-                since: Timestamp::now(),
-                challenge: None,
-                hope,
-                connection: None,
-                running: 0,
-                used: now,
-                answered: now,
-                tools: None,
-                live: false,
-                warnings: Vec::new(),
-                stderr: Vec::new(),
-                logs: VecDeque::new(),
-                attempts: 0,
-                stopping: false,
-            }),
-        });
-        let (asks, asked) = mpsc::unbounded_channel();
-        let (ended, done) = watch::channel(false);
-        let after = after.map(|handle| handle.done.clone());
-        tokio::spawn(tend::tend(link.clone(), asked, ended, after, known));
-        Arc::new(Self { link, asks, done })
-    }
-
-    pub(super) fn ask(&self, ask: Ask) {
-        // A task that has ended has nothing left to do.
-        let _ = self.asks.send(ask);
-    }
-
-    /// One more shares it, from now on.
-    pub(super) fn join(&self, key: &ServerKey, lazy: bool) {
-        let mut state = self.link.state();
-        if !lazy && matches!(state.hope, Hope::Asleep) {
-            self.ask(Ask::Wake);
-        }
-        if let Some(member) = state.members.iter_mut().find(|member| member.key == *key) {
-            member.lazy = lazy;
-        } else {
-            state.members.push(Member { key: key.clone(), lazy });
-            self.link.tell(self.link.status_change(&state, key));
-            if let (true, Some(tools)) = (state.live, &state.tools) {
-                self.link.tell(Change::Tools {
-                    org: self.link.org.clone(),
-                    key: key.clone(),
-                    tools: tools.clone(),
-                    warnings: state.warnings.clone(),
-                    different: true,
-                });
-            }
-        }
-    }
-
-    /// One fewer shares it; with the last one it ends. Answers the tools it has.
-    pub(super) fn leave(&self, key: &ServerKey) -> Option<Arc<[ToolDefinition]>> {
-        let mut state = self.link.state();
-        state.members.retain(|member| member.key != *key);
-        if state.members.is_empty() {
-            state.stopping = true;
-            self.ask(Ask::Stop);
-        }
-        state.tools.clone()
-    }
-
-    /// Ends it, whoever shares it.
-    pub(super) fn stop(&self) {
-        self.link.state().stopping = true;
-        self.ask(Ask::Stop);
-    }
-
-    /// Until it is not connecting any more.
-    pub(super) async fn settled(&self) {
-        let mut news = self.link.news.subscribe();
-        while self.link.state().status == Status::Connecting {
-            if news.changed().await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Whether nobody may join it any more.
-    pub(super) fn is_stopping(&self) -> bool {
-        self.link.state().stopping
-    }
-
-    /// Until the task has ended and its server with it.
-    pub(super) async fn done(&self) {
-        // An error means that the task is gone, which is what is waited for.
-        let _ = self.done.clone().wait_for(|done| *done).await;
-    }
-
-    /// The connection, for one call; it is waited for if there is reason to, but not longer than this.
-    pub(super) async fn enter(&self, within: Duration) -> Result<Using, ManagerError> {
-        let until = Instant::now() + within;
-        let mut news = self.link.news.subscribe();
-        let mut woken = false;
-        loop {
-            let refusal = {
-                let mut state = self.link.state();
-                // One that is over is not there, even if that has not come around yet.
-                if let Some(connection) = state.connection.clone().filter(|connection| !connection.is_closed()) {
-                    state.running += 1;
-                    state.used = Instant::now();
-                    return Ok(Using { connection, link: self.link.clone() });
-                }
-                let hopeless = match state.hope {
-                    _ if state.stopping => true,
-                    Hope::None => true,
-                    Hope::At(at) => at > until,
-                    // It was tried for us, and fell asleep again.
-                    Hope::Asleep => woken && state.status == Status::Error,
-                    Hope::Soon => false,
-                };
-                let refusal = match state.status {
-                    Status::RequiresAuth => ManagerError::NeedsAuth { challenge: state.challenge.clone() },
-                    status => ManagerError::NotConnected { status, reason: state.reason.clone() },
-                };
-                if hopeless {
-                    return Err(refusal);
-                }
-                refusal
-            };
-            self.ask(Ask::Wake);
-            woken = true;
-            match tokio::time::timeout_at(until, news.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) | Err(_) => return Err(refusal),
-            }
-        }
     }
 }

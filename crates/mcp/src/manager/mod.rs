@@ -8,7 +8,9 @@
 //! Servers of one organisation whose launches resolve to the same thing share one connection (a `link`). Each link has one task
 //! that looks after it, and nothing ever waits for a task while holding a lock.
 
+mod handle;
 mod link;
+mod noted;
 mod org;
 mod pace;
 mod serve;
@@ -32,7 +34,8 @@ pub use state::{Change, Configured, Listed, ManagerError, ServerState, Start, St
 use crate::connection::{Call, CallError};
 use crate::resolve::Redactor;
 use crate::tool::ToolDefinition;
-use link::{Ask, Handle, Shared, Using};
+use handle::{Handle, Using};
+use link::{Ask, Shared};
 use org::Org;
 
 /// Looks after servers. Clones are the same manager; with the last one everything ends.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use kitbag_model::{Launch, OrgId, ServerKey, Timestamp};
 
-use super::link::{Ask, Handle, Identity, Plan, Shared};
+use super::handle::Handle;
+use super::link::{Ask, Identity, Plan, Shared};
 use super::{Change, Configured, Listed, ManagerError, ServerState, Start, Status};
 use crate::resolve::{ResolveError, resolve};
 use crate::tool::ToolDefinition;
@@ -81,7 +82,7 @@ impl Org {
         if known[..] != configured.known[..] {
             known = configured.known.clone().into();
         }
-        let handle = match wanted(shared, &configured, held, !known.is_empty()) {
+        let handle = match wanted(shared, &configured, held, known.clone()) {
             Ok(plan) => self.link(shared, &configured, plan, old),
             Err(still) => {
                 let still = match old {
@@ -242,7 +243,12 @@ impl Server {
 }
 
 /// What a server is to be connected to, or why it is not to be connected.
-fn wanted(shared: &Shared, configured: &Configured, held: bool, known: bool) -> Result<Plan, Box<Still>> {
+fn wanted(
+    shared: &Shared,
+    configured: &Configured,
+    held: bool,
+    known: Arc<[ToolDefinition]>,
+) -> Result<Plan, Box<Still>> {
     if !configured.enabled {
         return Err(Still::because(Status::Disconnected, "it is disabled", Some(ManagerError::Disabled)));
     }

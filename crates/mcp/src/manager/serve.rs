@@ -3,6 +3,7 @@
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -26,6 +27,9 @@ pub(super) enum Ended {
     /// Nobody needs it.
     Stop,
 }
+
+/// However long a server says that its list is current, it is asked again after this time.
+const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Pending<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
@@ -173,7 +177,7 @@ impl Serving<'_> {
         if self.idle_at().is_some_and(|at| at <= now) {
             let idle = self.link.shared.settings.idle.unwrap_or_default();
             let reason = format!("it was not used for {} seconds; {}", idle.as_secs_f64(), super::tend::NOT_STARTED);
-            if self.link.take_if_idle(now - idle, &reason).is_some() {
+            if self.link.take_if_idle(now, idle, &reason).is_some() {
                 return Some(Ended::Idle);
             }
         }
@@ -244,7 +248,8 @@ impl Serving<'_> {
             // Why it is over comes as a notice, better put.
             Err(error) if self.is_over(&error) => return None,
             Ok(list) => {
-                let again = list.ttl.map(|ttl| now + ttl.max(settings.relist));
+                // It is the server that says how long: neither a moment nor for ever.
+                let again = list.ttl.map(|ttl| now + ttl.clamp(settings.relist, LONGEST_TTL));
                 self.link.listed(list, self.first);
                 ("it is connected".to_owned(), again)
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Status;
@@ -40,13 +41,13 @@ pub(super) async fn tend(
     mut asks: UnboundedReceiver<Ask>,
     ended: watch::Sender<bool>,
     after: Option<watch::Receiver<bool>>,
-    known: bool,
 ) {
     if let Some(mut before) = after {
         // Two processes of one server might fight over a file or a port.
         let _ = timeout(LONGEST_CLOSE, before.wait_for(|done| *done)).await;
     }
-    let mut life = Life { pace: Pace::new(link.shared.settings.backoff.clone(), known), link: link.clone() };
+    let pace = Pace::new(link.shared.settings.backoff.clone(), !link.known.is_empty());
+    let mut life = Life { pace, link: link.clone(), closing: JoinSet::new() };
     let asleep = matches!(link.state().hope, Hope::Asleep);
     let mut step = if asleep { Step::Sleep } else { Step::Connect };
     loop {
@@ -58,9 +59,7 @@ pub(super) async fn tend(
             Step::End => break,
         };
     }
-    if let Some(connection) = link.take() {
-        close(connection).await;
-    }
+    life.closing.join_all().await;
     link.becomes(Status::Disconnected, NOT_NEEDED, Hope::None, |state| state.stopping = true);
     ended.send_replace(true);
 }
@@ -70,9 +69,16 @@ async fn close(connection: Connection) {
     let _ = timeout(LONGEST_CLOSE, connection.close()).await;
 }
 
+/// Waits until all is gone of a connection that nobody waited for: whoever works for it can tell notices.
+async fn abandon(mut notices: UnboundedReceiver<Notice>) {
+    let _ = timeout(LONGEST_CLOSE, async { while notices.recv().await.is_some() {} }).await;
+}
+
 struct Life {
     link: Arc<Link>,
     pace: Pace,
+    /// What is left of connections that broke.
+    closing: JoinSet<()>,
 }
 
 impl Life {
@@ -118,18 +124,23 @@ impl Life {
             state.challenge = None;
             state.attempts = attempts;
         });
-        let began = Instant::now();
         let (told, mut notices) = mpsc::unbounded_channel();
         // Boxed: it is large, and it is needed for a moment only.
-        let mut opening = Box::pin(open(&self.link, told));
+        let link = self.link.clone();
+        let mut opening = Box::pin(open(&link, told));
         let opened = loop {
             tokio::select! {
                 opened = &mut opening => break opened,
-                ask = asks.recv() => match ask {
-                    // Whoever asks for a new connection does not want to wait for one that hangs.
-                    Some(Ask::Reconnect) => return { drop(opening); self.anew() },
-                    Some(Ask::Stop) | None => return Step::End,
-                    Some(Ask::Wake | Ask::Refresh(_) | Ask::Check) => {}
+                ask = asks.recv() => {
+                    let step = match ask {
+                        // Whoever asks for a new connection does not want to wait for one that hangs.
+                        Some(Ask::Reconnect) => self.anew(),
+                        Some(Ask::Stop) | None => Step::End,
+                        Some(Ask::Wake | Ask::Refresh(_) | Ask::Check) => continue,
+                    };
+                    drop(opening);
+                    abandon(notices).await;
+                    return step;
                 }
             }
         };
@@ -140,7 +151,7 @@ impl Life {
             Err(ConnectError::Failed(reason)) => {
                 self.keep_last_words(&mut notices);
                 let next = self.pace.failed();
-                self.retry(next, &reason, began)
+                self.retry(next, &reason)
             }
         }
     }
@@ -156,10 +167,15 @@ impl Life {
         match ended {
             Ended::Died(reason) => {
                 self.link.take();
-                // What is left of it must not delay the next one.
-                tokio::spawn(close(connection));
+                // What is left of it must not delay the next one. What it said last comes to light when it is gone.
+                let link = self.link.clone();
+                while self.closing.try_join_next().is_some() {}
+                self.closing.spawn(async move {
+                    close(connection.clone()).await;
+                    link.keep_tail(&connection);
+                });
                 let next = self.pace.ended(Instant::now(), began.elapsed());
-                self.retry(next, &reason, began)
+                self.retry(next, &reason)
             }
             Ended::SignIn(challenge) => {
                 self.link.take();
@@ -203,14 +219,23 @@ impl Life {
         Step::Rest
     }
 
-    fn retry(&mut self, next: Next, reason: &str, began: Instant) -> Step {
+    fn retry(&mut self, next: Next, reason: &str) -> Step {
         let attempts = self.pace.failures();
         let count = |state: &mut super::link::State| state.attempts = attempts;
         let now = Instant::now();
         let lazy = self.link.state().is_lazy();
+        let settings = &self.link.shared.settings.backoff;
+        let looped = match next {
+            Next::Looping(_, ends) => {
+                let window = settings.window.as_secs_f64();
+                Some(format!("it ended {ends} times within {window} seconds; the last time: {reason}"))
+            }
+            Next::After(_) | Next::GiveUp => None,
+        };
+        let reason = looped.as_deref().unwrap_or(reason);
         match next {
             // Nobody needs it before it is used, and then it is tried again.
-            Next::After(_) | Next::Looping(..) if lazy && attempts >= self.link.shared.settings.backoff.tries => {
+            Next::After(_) | Next::Looping(..) if lazy && attempts >= settings.tries => {
                 self.link.becomes(Status::Error, reason, Hope::Asleep, count);
                 Step::Sleep
             }
@@ -221,15 +246,13 @@ impl Life {
             }
             Next::After(delay) => {
                 let until = now + delay;
-                let soonest = until.min(began.max(now) + self.link.shared.settings.backoff.first);
+                let soonest = until.min(now + settings.first);
                 self.link.becomes(Status::Error, reason, Hope::At(soonest), count);
                 Step::Pause(until, soonest)
             }
-            Next::Looping(delay, ends) => {
+            Next::Looping(delay, _) => {
                 let until = now + delay;
-                let window = self.link.shared.settings.backoff.window.as_secs_f64();
-                let reason = format!("it ended {ends} times within {window} seconds; the last time: {reason}");
-                self.link.becomes(Status::Error, &reason, Hope::At(until), count);
+                self.link.becomes(Status::Error, reason, Hope::At(until), count);
                 Step::Pause(until, until)
             }
             Next::GiveUp => {

@@ -3,8 +3,9 @@
 //! There are two measures. Words for people (errors, logs, standard error) lose every value. What tools return loses only what
 //! is a secret by its name or its looks: a file's path must not be torn apart because `HOME` went into the arguments.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -22,12 +23,18 @@ const SHORTEST: usize = 4;
 /// Shorter pieces of an encoded value, and shorter lines of one with many, are not searched for.
 const SHORTEST_PIECE: usize = 6;
 
-/// Knows values and their spellings. It never shows them.
+/// How many values that came later are remembered: a token and those that it replaced.
+const LEARNED: usize = 4;
+
+/// Knows values and their spellings. It never shows them. Clones know the same.
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// Longest first, so that a value is masked before a part of it is.
-    needles: Arc<[Needle]>,
+    needles: Needles,
+    learned: Arc<RwLock<VecDeque<(String, Needles)>>>,
 }
+
+type Needles = Arc<[Needle]>;
 
 struct Needle {
     text: String,
@@ -43,28 +50,30 @@ impl fmt::Debug for Redactor {
 impl Redactor {
     /// For these values, each with whether it is a secret.
     pub fn new(values: impl IntoIterator<Item = (String, bool)>) -> Self {
-        let mut needles = Vec::new();
-        for (value, secret) in values {
-            if value.chars().count() >= SHORTEST {
-                needles.extend(spellings(&value).into_iter().map(|text| Needle { text, secret }));
-            }
+        Self { needles: needles(values), learned: Arc::default() }
+    }
+
+    /// One more secret, from now on.
+    pub fn learn(&self, value: &str) {
+        if self.learned.read().is_ok_and(|learned| learned.iter().any(|(known, _)| known == value)) {
+            return;
         }
-        // Of two equal ones the secret is kept.
-        needles.sort_by(|a, b| {
-            b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)).then(b.secret.cmp(&a.secret))
-        });
-        needles.dedup_by(|later, kept| later.text == kept.text);
-        Self { needles: needles.into() }
+        let needles = needles([(value.to_owned(), true)]);
+        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
+        if learned.len() == LEARNED {
+            learned.pop_front();
+        }
+        learned.push_back((value.to_owned(), needles));
     }
 
     /// Whether it has nothing to mask.
     pub fn is_empty(&self) -> bool {
-        self.needles.is_empty()
+        self.needles.is_empty() && self.all().len() == 1
     }
 
     /// A text for people, without any of the values.
     pub fn text(&self, text: &str) -> String {
-        masked(text, self.needles.iter())
+        masked(&self.all(), text, false)
     }
 
     /// Lines of which some may be pieces of a longer one: a value is found across their borders too.
@@ -74,7 +83,8 @@ impl Redactor {
         }
         let all = lines.concat();
         let mut hidden = vec![false; all.len()];
-        for needle in self.needles.iter() {
+        let needles = self.all();
+        for needle in needles.iter().flat_map(|needles| needles.iter()) {
             for (at, found) in all.match_indices(&needle.text) {
                 hidden[at..at + found.len()].fill(true);
             }
@@ -97,12 +107,14 @@ impl Redactor {
 
     /// A tool's result or definition, without the secrets among the values. Keys of objects are looked at too.
     pub fn result(&self, value: Value) -> Value {
-        if self.needles.iter().any(|needle| needle.secret) { self.cleaned(value) } else { value }
+        let all = self.all();
+        let secret = |needles: &Needles| needles.iter().any(|needle| needle.secret);
+        if all.iter().any(secret) { cleaned(&all, value) } else { value }
     }
 
     /// A text that means something to machines, without the secrets among the values.
     pub fn exact(&self, text: &str) -> String {
-        masked(text, self.needles.iter().filter(|needle| needle.secret))
+        masked(&self.all(), text, true)
     }
 
     /// An error, without any of the values.
@@ -128,26 +140,48 @@ impl Redactor {
         }
     }
 
-    fn cleaned(&self, value: Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.exact(&text)),
-            Value::Array(items) => items.into_iter().map(|item| self.cleaned(item)).collect(),
-            Value::Object(map) => {
-                Value::Object(map.into_iter().map(|(key, value)| (self.exact(&key), self.cleaned(value))).collect())
-            }
-            other => other,
-        }
+    fn all(&self) -> Vec<Needles> {
+        let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
+        [self.needles.clone()].into_iter().chain(learned.iter().map(|(_, needles)| needles.clone())).collect()
     }
 }
 
-fn masked<'a>(text: &str, needles: impl Iterator<Item = &'a Needle>) -> String {
+fn masked(all: &[Needles], text: &str, secrets_only: bool) -> String {
     let mut text = text.to_owned();
-    for needle in needles {
-        if text.contains(&needle.text) {
+    for needle in all.iter().flat_map(|needles| needles.iter()) {
+        if (needle.secret || !secrets_only) && text.contains(&needle.text) {
             text = text.replace(&needle.text, MASK);
         }
     }
     text
+}
+
+fn cleaned(all: &[Needles], value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(masked(all, &text, true)),
+        Value::Array(items) => items.into_iter().map(|item| cleaned(all, item)).collect(),
+        Value::Object(map) => {
+            let entry = |(key, value): (String, Value)| (masked(all, &key, true), cleaned(all, value));
+            Value::Object(map.into_iter().map(entry).collect())
+        }
+        other => other,
+    }
+}
+
+/// Everything to look for, for these values.
+fn needles(values: impl IntoIterator<Item = (String, bool)>) -> Needles {
+    let mut needles = Vec::new();
+    for (value, secret) in values {
+        if value.chars().count() >= SHORTEST {
+            needles.extend(spellings(&value).into_iter().map(|text| Needle { text, secret }));
+        }
+    }
+    // Of two equal ones the secret is kept.
+    needles.sort_by(|a, b| {
+        b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)).then(b.secret.cmp(&a.secret))
+    });
+    needles.dedup_by(|later, kept| later.text == kept.text);
+    needles.into()
 }
 
 /// The ways in which a value is usually written.

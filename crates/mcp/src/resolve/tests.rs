@@ -136,6 +136,22 @@ fn every_usual_spelling_is_masked() {
 }
 
 #[test]
+fn what_is_learned_later_is_masked_by_all() {
+    let redactor = Redactor::default();
+    let copy = redactor.clone();
+    assert!(copy.is_empty());
+    redactor.learn("token-1");
+    redactor.learn("token-1");
+    assert_eq!(copy.result(json!(["token-1"])), json!([MASK_SHOWN]));
+    assert_eq!(copy.text("token-1"), MASK_SHOWN);
+    assert!(!copy.is_empty());
+    (2..5).for_each(|n| redactor.learn(&format!("token-{n}")));
+    assert_eq!(copy.text("token-1 token-4"), "••• •••");
+    redactor.learn("token-5");
+    assert_eq!(copy.text("token-1 token-5"), "token-1 •••", "the oldest is forgotten");
+}
+
+#[test]
 fn a_value_that_is_cut_in_two_is_masked() {
     let redactor = resolved(&stdio(&[], None, &[("T", "${API_TOKEN}")])).unwrap().redactor;
     let said = format!("before {SECRET} after");

@@ -27,6 +27,27 @@ async fn a_list_that_changes_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_says_whether_it_is_another_than_was_known() {
+    let mut kit = Kit::new(|_| ());
+    let mut server = kit.twin("app~a", &[]);
+    kit.configure(&[&server]);
+    let first = loop {
+        if let Change::Tools { tools, different, .. } = kit.next().await {
+            assert!(different, "nothing was known");
+            break tools;
+        }
+    };
+    kit.configure(&[]);
+    server.known = first.to_vec();
+    kit.configure(&[&server]);
+    loop {
+        if let Change::Tools { different, .. } = kit.next().await {
+            break assert!(!different, "it is what was known");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_is_asked_for_again_when_it_is_old_or_somebody_wants_it() {
     let mut kit = Kit::new(|settings| settings.relist = Duration::from_millis(50));
     kit.configure(&[&kit.twin("app~old", &["--ttl", "10"]), &kit.twin("app~a", &[])]);

@@ -88,7 +88,7 @@ impl Twin {
                 "serverInfo": { "name": "web", "version": "1" },
             }),
             "tools/list" => json!({ "tools": [{ "name": "echo", "inputSchema": { "type": "object" } }] }),
-            "tools/call" => json!({ "content": [{ "type": "text", "text": "done" }] }),
+            "tools/call" => json!({ "content": [{ "type": "text", "text": format!("done with {token:?}") }] }),
             "ping" => json!({}),
             "server/discover" => {
                 let error =
@@ -139,7 +139,7 @@ async fn somebody_has_to_sign_in() {
     kit.manager.reconnect(&kit.org, &key("app~a")).unwrap();
     kit.until("app~a", Status::Connected).await;
     assert_eq!(kit.state("app~a").challenge, None);
-    assert_eq!(kit.call("app~a", "echo", json!({})).await.unwrap(), "done");
+    assert_eq!(kit.call("app~a", "echo", json!({})).await.unwrap(), "done with Some(\"•••\")");
 
     // The token is withdrawn: whoever calls is told, and then everybody.
     *twin.token.lock().unwrap() = Some("second".to_owned());
@@ -183,5 +183,5 @@ async fn one_that_breaks_is_found_out_and_comes_back() {
     // It worked once, so it is tried for ever.
     *twin.broken.lock().unwrap() = false;
     kit.until("app~a", Status::Connected).await;
-    assert_eq!(kit.call("app~a", "echo", json!({})).await.unwrap(), "done");
+    assert_eq!(kit.call("app~a", "echo", json!({})).await.unwrap(), "done with None");
 }
