@@ -6,7 +6,7 @@ use kitbag_mcp::connection::CallError;
 use kitbag_mcp::manager::{ManagerError, Status};
 use serde_json::json;
 
-use crate::kit::{Kit, call, count, key, kill, known, lives};
+use crate::kit::{Kit, NEVER, call, count, key, kill, known, lives};
 
 // On one thread, so that the call that is cut off knows of it before anybody else does.
 #[tokio::test]
@@ -130,6 +130,37 @@ async fn one_that_stops_answering_is_replaced() {
     let reason = kit.until("app~a", Status::Connecting).await;
     assert!(reason.contains("sign of life"), "{reason}");
     assert_ne!(kit.pid("app~a").await, pid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_lies_about_its_tools_can_be_called_by_who_knows_them() {
+    let mut kit = Kit::new(|_| ());
+    let mut server = kit.twin("app~a", &["--lie"]);
+    server.known = vec![known("pid")];
+    kit.configure(&[&server]);
+    let reason = kit.until("app~a", Status::Connected).await;
+    assert!(reason.starts_with("it is connected, but did not tell its tools"), "{reason}");
+    let state = kit.state("app~a");
+    assert_eq!((state.live, state.tools.len()), (false, 1));
+    kit.pid("app~a").await;
+    let error = kit.manager.refresh(&kit.org, &key("app~a")).await.unwrap_err();
+    assert!(matches!(error, ManagerError::Call(CallError::Nonsense(_))), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_floods_costs_the_others_nothing() {
+    let mut kit = Kit::new(|settings| settings.relist = Duration::from_millis(50));
+    kit.configure(&[&kit.twin("app~a", &["--flood"]), &kit.twin("app~b", &[])]);
+    kit.until("app~b", Status::Connected).await;
+    kit.manager.settled(&kit.org, &key("app~a"), NEVER).await;
+    for _ in 0..100 {
+        kit.pid("app~b").await;
+    }
+    let state = kit.state("app~a");
+    assert_eq!(state.status, Status::Connected);
+    assert!(state.logs.len() <= 50 && state.stderr.len() <= 50);
+    assert!(kit.told().len() < 20, "a list that stays the same is no news");
+    kit.manager.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use kitbag_mcp::manager::{Configured, Status};
+use kitbag_mcp::manager::{Configured, Start, Status};
 use kitbag_model::OrgId;
 use serde_json::json;
 
-use crate::kit::{Kit, call, count, key, lives};
+use crate::kit::{Kit, call, count, key, known, lives};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_of_which_one_hangs() {
@@ -106,6 +106,63 @@ async fn the_same_again_changes_nothing() {
     assert!(kit.told().is_empty());
     assert!(kit.state("app~a").tools.len() > 1, "what is live wins");
     assert_eq!(count(&starts), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_done_to_them_in_whatever_order_they_are_as_wanted_in_the_end() {
+    let mut kit = Kit::new(|settings| {
+        settings.idle = Some(Duration::from_millis(30));
+        settings.backoff.longest = Duration::from_millis(50);
+        settings.wait = Duration::from_millis(200);
+    });
+    let names = ["app~a", "app~b", "app~c", "app~d"];
+    let variants: Vec<Configured> = names
+        .iter()
+        .flat_map(|name| {
+            let (one, other) = (kit.twin(name, &[]), kit.twin(name, &["--other"]));
+            let lazy = Configured { start: Start::Lazily, known: vec![known("pid")], ..one.clone() };
+            let off = Configured { enabled: false, ..one.clone() };
+            let crashing = kit.twin(name, &["--crash"]);
+            [one, other, lazy, off, crashing]
+        })
+        .collect();
+    let mut calls = tokio::task::JoinSet::new();
+    // Always the same order, but one that nobody would think of.
+    let mut random = 12_345_u64;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below
+    };
+    for _ in 0..150 {
+        let name = names[next(names.len())];
+        match next(5) {
+            0 | 1 => {
+                let wanted: Vec<_> = (0..names.len()).filter_map(|n| variants.chunks(5).nth(n)?.get(next(6))).collect();
+                kit.configure(&wanted);
+            }
+            2 => drop(kit.manager.reconnect(&kit.org, &key(name))),
+            3 => drop(kit.manager.disconnect(&kit.org, &key(name))),
+            _ => {
+                let (manager, org) = (kit.manager.clone(), kit.org.clone());
+                calls.spawn(async move { drop(call(&manager, &org, name, "pid", json!({})).await) });
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(next(8) as u64)).await;
+    }
+    while calls.join_next().await.is_some() {}
+    kit.configure(&[]);
+    let wanted: Vec<_> = variants.chunks(5).map(|variants| &variants[1]).collect();
+    kit.configure(&wanted);
+    let mut pids = Vec::new();
+    for name in names {
+        let state = kit.manager.settled(&kit.org, &key(name), crate::kit::NEVER).await.unwrap();
+        assert_eq!(state.status, Status::Connected, "{state:?}");
+        pids.push(state.pid);
+    }
+    pids.dedup();
+    assert_eq!(pids.len(), 1, "they are equal, so they share");
+    kit.manager.shut_down().await;
+    kit.told();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,8 @@ It needs nothing but Python, speaks the revisions with a session, and starts fas
   --fail TEXT     says TEXT on standard error and ends
   --crash         ends right after it has listed its tools
   --ttl MS        says that its list is current for so long
+  --lie           has a list of tools that is none
+  --flood         never stops talking, on all ways that it has
 """
 
 import json
@@ -87,6 +89,8 @@ def answer(request):
         return {}
     if method == "tools/list":
         lists += 1
+        if "--lie" in sys.argv:
+            return {"tools": "all of them"}
         listed = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools]}
         if flag("--ttl"):
             listed["ttlMs"] = int(flag("--ttl"))
@@ -109,6 +113,14 @@ def serve(request):
         os._exit(9)
 
 
+def flood():
+    while True:
+        send({"method": "notifications/tools/list_changed"})
+        send({"method": "notifications/message", "params": {"level": "info", "data": "x" * 1000}})
+        send({"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}})
+        print("y" * 1000, file=sys.stderr, flush=True)
+
+
 if flag("--starts"):
     with open(flag("--starts"), "a", encoding="utf-8") as file:
         file.write(f"{os.getpid()}\n")
@@ -117,6 +129,8 @@ if flag("--fail"):
     sys.exit(3)
 if "--hang" in sys.argv:
     time.sleep(1000)
+if "--flood" in sys.argv:
+    threading.Thread(target=flood, daemon=True).start()
 for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message or "method" not in message:
