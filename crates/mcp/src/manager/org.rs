@@ -9,6 +9,7 @@ use kitbag_model::{Launch, OrgId, ServerKey, Timestamp};
 use super::handle::Handle;
 use super::link::{Ask, Identity, Plan, Shared};
 use super::{Change, Configured, Listed, ManagerError, ServerState, Start, Status};
+use crate::endpoint::Endpoint;
 use crate::resolve::{ResolveError, resolve};
 use crate::tool::ToolDefinition;
 
@@ -270,8 +271,8 @@ fn wanted(
         Still::because(Status::Error, &reason, error)
     })?;
     let is_process = matches!(configured.launch, Launch::Stdio { .. });
-    let tokens = match &settings.tokens {
-        Some(source) if !is_process => source.tokens(&configured.org, &configured.key),
+    let tokens = match (&resolved.endpoint, &settings.tokens) {
+        (Endpoint::Remote { url, .. }, Some(source)) => source.tokens(&configured.org, &configured.key, url),
         _ => None,
     };
     let identity = Identity {

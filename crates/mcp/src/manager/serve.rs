@@ -236,13 +236,19 @@ impl Serving<'_> {
 
     fn listed(&mut self, list: Result<ToolList, CallError>) -> Option<Ended> {
         let now = Instant::now();
-        let settings = &self.link.shared.settings;
         self.listed_at = Some(now);
         let told = list.as_ref().map(|_| ()).map_err(|error| self.link.redactor.error(error.clone()));
-        for waiting in self.waiting.drain(..) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let ended = self.take_list(list, now);
+        for waiting in waiting {
             // Who does not wait any more misses nothing.
             let _ = waiting.send(told.clone());
         }
+        ended
+    }
+
+    fn take_list(&mut self, list: Result<ToolList, CallError>, now: Instant) -> Option<Ended> {
+        let settings = &self.link.shared.settings;
         let (reason, again) = match list {
             Err(CallError::NeedsAuth { challenge }) => return Some(Ended::SignIn(challenge)),
             // Why it is over comes as a notice, better put.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_model::{OrgId, ServerKey};
+use url::Url;
 
 use crate::connection::{Options, Tokens};
 
@@ -17,8 +18,8 @@ pub trait Variables: Send + Sync {
 
 /// Who has tokens for which server.
 pub trait TokenSource: Send + Sync {
-    /// What the server's connection takes its tokens from; none if it needs none.
-    fn tokens(&self, org: &OrgId, key: &ServerKey) -> Option<Arc<dyn Tokens>>;
+    /// What the connection to a server at this address takes its tokens from; none if it has none. Asked like [`Variables`].
+    fn tokens(&self, org: &OrgId, key: &ServerKey, url: &Url) -> Option<Arc<dyn Tokens>>;
 }
 
 /// How long to wait before trying again.

@@ -20,6 +20,9 @@ use tokio::sync::{mpsc, watch};
 /// Whatever takes longer than this does not happen.
 pub const NEVER: Duration = Duration::from_secs(60);
 
+/// A process that ends when it is asked what it is is started once more, and asked in the older way.
+pub const STARTS_PER_TRY: usize = 2;
+
 #[derive(Default)]
 pub struct Values(Mutex<HashMap<(String, String), String>>);
 

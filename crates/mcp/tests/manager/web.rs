@@ -9,6 +9,7 @@ use kitbag_model::{OrgId, ServerKey};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use url::Url;
 
 use crate::kit::{Kit, key};
 
@@ -107,7 +108,7 @@ impl Twin {
 struct Keychain(Arc<Mutex<Option<String>>>);
 
 impl TokenSource for Keychain {
-    fn tokens(&self, _org: &OrgId, _key: &ServerKey) -> Option<Arc<dyn Tokens>> {
+    fn tokens(&self, _org: &OrgId, _key: &ServerKey, _url: &Url) -> Option<Arc<dyn Tokens>> {
         Some(Arc::new(self.clone()))
     }
 }
