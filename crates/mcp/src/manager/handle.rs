@@ -105,6 +105,11 @@ impl Handle {
         self.link.state().stopping
     }
 
+    /// Whether its task has ended.
+    pub(super) fn is_done(&self) -> bool {
+        *self.done.borrow()
+    }
+
     /// Until the task has ended and its server with it.
     pub(super) async fn done(&self) {
         // An error means that the task is gone, which is what is waited for.
@@ -120,7 +125,10 @@ impl Handle {
             let refusal = {
                 let mut state = self.link.state();
                 // One that is over is not there, even if that has not come around yet.
-                if let Some(connection) = state.connection.clone().filter(|connection| !connection.is_closed()) {
+                let usable = |connection: &Connection| !connection.is_closed();
+                if let Some(connection) = state.connection.clone().filter(usable)
+                    && !state.stopping
+                {
                     state.running += 1;
                     state.used = Instant::now();
                     return Ok(Using { connection, link: self.link.clone() });

@@ -202,8 +202,11 @@ impl Link {
         let different = state.tools.as_ref().unwrap_or(&self.known) != &tools;
         state.warnings = list.warnings.iter().map(|warning| self.redactor.text(warning)).collect();
         state.live = true;
-        if different || state.tools.is_none() {
+        if different {
             state.tools = Some(tools.clone());
+        } else if state.tools.is_none() {
+            // The same, but not twice in memory.
+            state.tools = Some(self.known.clone());
         }
         if first || different {
             for member in &state.members {

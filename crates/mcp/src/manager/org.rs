@@ -18,6 +18,8 @@ pub(super) struct Server {
     configured: Configured,
     /// Somebody disconnected it; it stays so until somebody connects it.
     held: bool,
+    /// The tools that the configuration said it had, and those that it is known to have since.
+    given: Arc<[ToolDefinition]>,
     known: Arc<[ToolDefinition]>,
     slot: Slot,
 }
@@ -56,8 +58,14 @@ impl Org {
         let mut before = std::mem::take(&mut self.servers);
         let wanted: BTreeMap<ServerKey, Configured> =
             wanted.into_iter().filter(|wanted| wanted.org == *id).map(|wanted| (wanted.key.clone(), wanted)).collect();
-        for (key, configured) in wanted {
-            let server = self.place(shared, configured, before.remove(&key), false);
+        for (key, mut configured) in wanted {
+            let before = before.remove(&key);
+            let known = std::mem::take(&mut configured.known);
+            let given = match &before {
+                Some(before) if before.given[..] == known[..] => before.given.clone(),
+                _ => known.into(),
+            };
+            let server = self.place(shared, configured, given, before, false);
             self.servers.insert(key, server);
         }
         // Those that are gone leave last: one that was renamed shares its connection with itself for a moment.
@@ -66,23 +74,28 @@ impl Org {
                 handle.leave(&key);
             }
         }
-        self.links.retain(|handle| !handle.is_stopping());
+        self.links.retain(|handle| !handle.is_done());
     }
 
     /// The server, in the place that it is to have now. `anew`: somebody asked for it.
-    fn place(&mut self, shared: &Arc<Shared>, configured: Configured, before: Option<Server>, anew: bool) -> Server {
+    fn place(
+        &mut self,
+        shared: &Arc<Shared>,
+        configured: Configured,
+        given: Arc<[ToolDefinition]>,
+        before: Option<Server>,
+        anew: bool,
+    ) -> Server {
         let key = configured.key.clone();
         let same_launch = before.as_ref().is_some_and(|before| {
             before.configured.launch == configured.launch && before.configured.folder == configured.folder
         });
         let held = !anew && same_launch && before.as_ref().is_some_and(|before| before.held);
         let (old, mut known) = match before {
-            Some(before) => (Some(before.slot), before.known),
-            None => (None, Arc::default()),
+            Some(before) if Arc::ptr_eq(&before.given, &given) => (Some(before.slot), before.known),
+            Some(before) => (Some(before.slot), given.clone()),
+            None => (None, given.clone()),
         };
-        if known[..] != configured.known[..] {
-            known = configured.known.clone().into();
-        }
         let handle = match wanted(shared, &configured, held, known.clone()) {
             Ok(plan) => self.link(shared, &configured, plan, old),
             Err(still) => {
@@ -90,11 +103,10 @@ impl Org {
                     Some(Slot::Linked(handle)) => {
                         // What it told last is better than what was known before it.
                         known = handle.leave(&key).filter(|_| same_launch).unwrap_or(known);
-                        self.links.retain(|handle| !handle.is_stopping());
                         still
                     }
                     Some(Slot::Still(was)) if (was.status, &was.reason) == (still.status, &still.reason) => {
-                        return Server { configured, held, known, slot: Slot::Still(was) };
+                        return Server { configured, held, given, known, slot: Slot::Still(was) };
                     }
                     _ => still,
                 };
@@ -107,10 +119,10 @@ impl Org {
                 };
                 // Nobody listens any more when the program ends; then there is nothing to tell.
                 let _ = shared.changes.send(change);
-                return Server { configured, held, known, slot: Slot::Still(still) };
+                return Server { configured, held, given, known, slot: Slot::Still(still) };
             }
         };
-        Server { configured, held, known, slot: Slot::Linked(handle) }
+        Server { configured, held, given, known, slot: Slot::Linked(handle) }
     }
 
     /// The link for this plan: the one that it has, one that others have, or a new one.
@@ -128,14 +140,17 @@ impl Org {
             }
             Some(Slot::Still(_)) | None => None,
         };
+        self.links.retain(|handle| !handle.is_done());
         let there = self.links.iter().find(|handle| fits(handle)).cloned();
         let handle = there.unwrap_or_else(|| {
-            let after = before.as_deref().filter(|before| before.is_stopping());
-            let handle = Handle::start(shared.clone(), configured.org.clone(), plan, after);
+            // One that was switched off a moment ago may still be on its way out.
+            let leaving = |handle: &&Arc<Handle>| handle.link.identity == plan.identity && !handle.is_done();
+            let after = before.filter(|before| before.is_stopping());
+            let after = after.or_else(|| self.links.iter().rfind(leaving).cloned());
+            let handle = Handle::start(shared.clone(), configured.org.clone(), plan, after.as_deref());
             self.links.push(handle.clone());
             handle
         });
-        self.links.retain(|handle| !handle.is_stopping());
         handle.join(key, lazy);
         handle
     }
@@ -156,7 +171,7 @@ impl Org {
             Slot::Linked(handle) => Some(handle.clone()),
             Slot::Still(_) => None,
         };
-        let server = self.place(shared, before.configured.clone(), Some(before), anew);
+        let server = self.place(shared, before.configured.clone(), before.given.clone(), Some(before), anew);
         let answer = match &server.slot {
             Slot::Linked(handle) => {
                 if anew && was.is_some_and(|was| Arc::ptr_eq(&was, handle)) {
@@ -176,7 +191,7 @@ impl Org {
     pub(super) fn hold(&mut self, shared: &Arc<Shared>, key: &ServerKey) -> Result<(), ManagerError> {
         let mut before = self.servers.remove(key).ok_or(ManagerError::NotFound)?;
         before.held = true;
-        let server = self.place(shared, before.configured.clone(), Some(before), false);
+        let server = self.place(shared, before.configured.clone(), before.given.clone(), Some(before), false);
         self.servers.insert(key.clone(), server);
         Ok(())
     }

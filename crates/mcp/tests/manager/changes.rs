@@ -86,6 +86,7 @@ async fn trust_and_the_switch_decide() {
     assert!(kit.state("app~a").tools.len() > 1, "its tools are still known");
     kit.configure(&[&server]);
     kit.until("app~a", Status::Connected).await;
+    assert!(!lives(pid), "the next one starts when the one before has ended");
     assert_ne!(kit.pid("app~a").await, pid);
     assert_eq!(count(&starts), 2);
 
@@ -134,7 +135,9 @@ async fn what_somebody_disconnects_stays_so() {
     kit.configure(&[&server]);
     let error = kit.call("app~a", "pid", json!({})).await.unwrap_err();
     assert!(matches!(error, ManagerError::NotConnected { status: Status::Disconnected, .. }), "{error}");
+    assert!(kit.state("app~a").tools.len() > 1, "what it told is still known");
     kit.manager.reconnect(&kit.org, &key("app~a")).unwrap();
+    assert!(kit.state("app~a").tools.len() > 1, "and is known while it comes back");
     assert_ne!(kit.pid("app~a").await, pid);
     assert!(matches!(kit.manager.disconnect(&kit.org, &key("app~z")), Err(ManagerError::NotFound)));
     let in_order: Vec<_> = kit.told().into_iter().filter(|told| matches!(told, Change::Status { .. })).collect();
