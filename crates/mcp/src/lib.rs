@@ -5,5 +5,7 @@
 
 pub mod connection;
 pub mod endpoint;
+pub mod manager;
+pub mod resolve;
 pub mod tool;
 mod transport;

@@ -1,0 +1,161 @@
+//! What those who share a link hold: the door to its task, and the right to use its connection for a call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kitbag_model::{OrgId, ServerKey};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::link::{Ask, Hope, Link, Member, Plan, Shared};
+use super::{ManagerError, Status, tend};
+use crate::connection::Connection;
+use crate::tool::ToolDefinition;
+
+/// The right to use a connection for one call. While there is one, the server does not count as idle.
+pub(super) struct Using {
+    pub(super) connection: Connection,
+    link: Arc<Link>,
+}
+
+impl Using {
+    /// The server answered.
+    pub(super) fn answered(&self) {
+        self.link.state().answered = Instant::now();
+    }
+}
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        let mut state = self.link.state();
+        state.running -= 1;
+        state.used = Instant::now();
+    }
+}
+
+/// What those who share a link hold. When the last is gone, the task ends.
+pub(super) struct Handle {
+    pub(super) link: Arc<Link>,
+    asks: mpsc::UnboundedSender<Ask>,
+    done: watch::Receiver<bool>,
+}
+
+impl Handle {
+    /// Makes a link and its task. It begins when `after`, which it replaces, has ended.
+    pub(super) fn start(shared: Arc<Shared>, org: OrgId, plan: Plan, after: Option<&Self>) -> Arc<Self> {
+        let link = Arc::new(Link::new(shared, org, plan));
+        let (asks, asked) = mpsc::unbounded_channel();
+        let (ended, done) = watch::channel(false);
+        let after = after.map(|handle| handle.done.clone());
+        tokio::spawn(tend::tend(link.clone(), asked, ended, after));
+        Arc::new(Self { link, asks, done })
+    }
+
+    pub(super) fn ask(&self, ask: Ask) {
+        // A task that has ended has nothing left to do.
+        let _ = self.asks.send(ask);
+    }
+
+    /// One more shares it, from now on.
+    pub(super) fn join(&self, key: &ServerKey, lazy: bool) {
+        let mut state = self.link.state();
+        if !lazy && matches!(state.hope, Hope::Asleep) {
+            self.ask(Ask::Wake);
+        }
+        if let Some(member) = state.members.iter_mut().find(|member| member.key == *key) {
+            member.lazy = lazy;
+        } else {
+            state.members.push(Member { key: key.clone(), lazy });
+            self.link.tell(self.link.status_change(&state, key));
+            if let (true, Some(tools)) = (state.live, &state.tools) {
+                self.link.tell(self.link.tools_change(&state, key, tools, true));
+            }
+        }
+    }
+
+    /// One fewer shares it; with the last one it ends. Answers the tools it has.
+    pub(super) fn leave(&self, key: &ServerKey) -> Option<Arc<[ToolDefinition]>> {
+        let mut state = self.link.state();
+        state.members.retain(|member| member.key != *key);
+        if state.members.is_empty() {
+            state.stopping = true;
+            self.ask(Ask::Stop);
+        }
+        state.tools.clone()
+    }
+
+    /// Ends it, whoever shares it.
+    pub(super) fn stop(&self) {
+        self.link.state().stopping = true;
+        self.ask(Ask::Stop);
+    }
+
+    /// Until it is not connecting any more.
+    pub(super) async fn settled(&self) {
+        let mut news = self.link.news.subscribe();
+        while self.link.state().status == Status::Connecting {
+            if news.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether nobody may join it any more.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.link.state().stopping
+    }
+
+    /// Whether its task has ended.
+    pub(super) fn is_done(&self) -> bool {
+        *self.done.borrow()
+    }
+
+    /// Until the task has ended and its server with it.
+    pub(super) async fn done(&self) {
+        // An error means that the task is gone, which is what is waited for.
+        let _ = self.done.clone().wait_for(|done| *done).await;
+    }
+
+    /// The connection, for one call; it is waited for if there is reason to, but not longer than this.
+    pub(super) async fn enter(&self, within: Duration) -> Result<Using, ManagerError> {
+        let until = Instant::now() + within;
+        let mut news = self.link.news.subscribe();
+        let mut woken = false;
+        loop {
+            let refusal = {
+                let mut state = self.link.state();
+                // One that is over is not there, even if that has not come around yet.
+                let usable = |connection: &Connection| !connection.is_closed();
+                if let Some(connection) = state.connection.clone().filter(usable)
+                    && !state.stopping
+                {
+                    state.running += 1;
+                    state.used = Instant::now();
+                    return Ok(Using { connection, link: self.link.clone() });
+                }
+                let hopeless = match state.hope {
+                    _ if state.stopping => true,
+                    Hope::None => true,
+                    Hope::At(at) => at > until,
+                    // It was tried for us, and fell asleep again.
+                    Hope::Asleep => woken && state.status == Status::Error,
+                    Hope::Soon => false,
+                };
+                let refusal = match state.status {
+                    Status::RequiresAuth => ManagerError::NeedsAuth { challenge: state.challenge.clone() },
+                    status => ManagerError::NotConnected { status, reason: state.reason.clone() },
+                };
+                if hopeless {
+                    return Err(refusal);
+                }
+                refusal
+            };
+            self.ask(Ask::Wake);
+            woken = true;
+            match tokio::time::timeout_at(until, news.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return Err(refusal),
+            }
+        }
+    }
+}

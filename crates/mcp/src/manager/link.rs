@@ -1,0 +1,333 @@
+//! One connection and all who share it: what is known of it, who may use it now, and the door to the task that looks after
+//! it. What the task does is in `tend` and `serve`.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kitbag_model::{OrgId, ServerKey, Timestamp};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::noted::Noted;
+use super::{Change, ServerState, Settings, Status, tend};
+use crate::connection::{CallError, Connection, Tokens, ToolList};
+use crate::endpoint::Endpoint;
+use crate::resolve::Redactor;
+use crate::tool::ToolDefinition;
+
+/// How many things that a server said for the log and on its standard error are kept, and how much of each.
+const MOST_LOGS: usize = 50;
+const MOST_LINES: usize = 50;
+const LONGEST_LOG: usize = 2_000;
+
+/// What all links of a manager have in common.
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) changes: mpsc::UnboundedSender<Change>,
+    pub(super) starts: Arc<Semaphore>,
+}
+
+/// What makes two servers one connection, within an organisation.
+#[derive(Clone, PartialEq)]
+pub(super) struct Identity {
+    pub(super) endpoint: Endpoint,
+    pub(super) folder: Option<PathBuf>,
+    /// A server with tokens of its own speaks in somebody's name, so it shares with nobody.
+    pub(super) owner: Option<ServerKey>,
+}
+
+/// All that a link is made from.
+pub(super) struct Plan {
+    pub(super) identity: Identity,
+    pub(super) redactor: Redactor,
+    pub(super) tokens: Option<Arc<dyn Tokens>>,
+    pub(super) lazy: bool,
+    /// The tools that it is known to have had.
+    pub(super) known: Arc<[ToolDefinition]>,
+}
+
+/// What the task is asked to do.
+pub(super) enum Ask {
+    /// Somebody wants to use it.
+    Wake,
+    /// Somebody wants it to be connected anew.
+    Reconnect,
+    /// Somebody wants to know its tools.
+    Refresh(oneshot::Sender<Result<(), CallError>>),
+    /// A call went wrong in a way that makes one wonder whether it still lives.
+    Check,
+    /// Nobody needs it any more.
+    Stop,
+}
+
+/// What somebody who wants to use it now can hope for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Hope {
+    /// It is started when somebody asks.
+    Asleep,
+    /// It is being connected.
+    Soon,
+    /// It is tried again then, if somebody asks.
+    At(Instant),
+    /// Nothing happens until somebody decides something.
+    None,
+}
+
+/// One of those who share a link.
+pub(super) struct Member {
+    pub(super) key: ServerKey,
+    pub(super) lazy: bool,
+}
+
+/// What is known of a link. Locked for moments only, never while anything is waited for.
+pub(super) struct State {
+    pub(super) members: Vec<Member>,
+    pub(super) status: Status,
+    pub(super) reason: String,
+    pub(super) since: Timestamp,
+    pub(super) challenge: Option<String>,
+    pub(super) hope: Hope,
+    pub(super) connection: Option<Connection>,
+    pub(super) running: usize,
+    pub(super) used: Instant,
+    pub(super) answered: Instant,
+    pub(super) tools: Option<Arc<[ToolDefinition]>>,
+    pub(super) live: bool,
+    pub(super) warnings: Vec<String>,
+    pub(super) stderr: Vec<String>,
+    pub(super) logs: VecDeque<String>,
+    pub(super) attempts: u32,
+    pub(super) stopping: bool,
+}
+
+/// One connection, wanted by at least one server.
+pub(super) struct Link {
+    pub(super) org: OrgId,
+    pub(super) identity: Identity,
+    pub(super) redactor: Redactor,
+    pub(super) tokens: Option<Arc<dyn Tokens>>,
+    pub(super) known: Arc<[ToolDefinition]>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) news: watch::Sender<()>,
+    state: Mutex<State>,
+}
+
+impl State {
+    /// Whether nobody wants it to be there before it is used.
+    pub(super) fn is_lazy(&self) -> bool {
+        self.members.iter().all(|member| member.lazy)
+    }
+}
+
+impl Link {
+    pub(super) fn new(shared: Arc<Shared>, org: OrgId, plan: Plan) -> Self {
+        let now = Instant::now();
+        let Plan { identity, redactor, tokens, lazy, known } = plan;
+        let tokens = tokens.map(|tokens| Noted::new(tokens, redactor.clone()));
+        let (status, reason, hope) = if lazy && !known.is_empty() {
+            (Status::Disconnected, tend::NOT_STARTED, Hope::Asleep)
+        } else {
+            (Status::Connecting, tend::CONNECTING, Hope::Soon)
+        };
+        Self {
+            org,
+            identity,
+            redactor,
+            tokens,
+            known,
+            shared,
+            news: watch::channel(()).0,
+            state: Mutex::new(State {
+                members: Vec::new(),
+                status,
+                reason: reason.to_owned(),
+                since: Timestamp::now(),
+                challenge: None,
+                hope,
+                connection: None,
+                running: 0,
+                used: now,
+                answered: now,
+                tools: None,
+                live: false,
+                warnings: Vec::new(),
+                stderr: Vec::new(),
+                logs: VecDeque::new(),
+                attempts: 0,
+                stopping: false,
+            }),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known and tells it, if it is something else than before.
+    pub(super) fn becomes(&self, status: Status, reason: &str, hope: Hope, change: impl FnOnce(&mut State)) {
+        let mut state = self.state();
+        change(&mut state);
+        state.hope = hope;
+        let reason = self.redactor.text(reason);
+        if (state.status, &state.reason) != (status, &reason) {
+            if state.status != status {
+                state.since = Timestamp::now();
+            }
+            state.status = status;
+            state.reason = reason;
+            for member in &state.members {
+                self.tell(self.status_change(&state, &member.key));
+            }
+        }
+        drop(state);
+        self.news.send_replace(());
+    }
+
+    /// There is a connection, and whoever waited can use it. That it has to tell its tools first is not told to everybody.
+    pub(super) fn connected(&self, connection: Connection, now: Instant) {
+        let mut state = self.state();
+        state.connection = Some(connection);
+        (state.used, state.answered) = (now, now);
+        "it is being asked for its tools".clone_into(&mut state.reason);
+        drop(state);
+        self.news.send_replace(());
+    }
+
+    /// Takes a new list in and tells it.
+    pub(super) fn listed(&self, list: ToolList, first: bool) {
+        let tools: Arc<[ToolDefinition]> = list.tools.into_iter().map(|tool| self.redactor.tool(tool)).collect();
+        let mut state = self.state();
+        let different = state.tools.as_ref().unwrap_or(&self.known) != &tools;
+        state.warnings = list.warnings.iter().map(|warning| self.redactor.text(warning)).collect();
+        state.live = true;
+        if different {
+            state.tools = Some(tools.clone());
+        } else if state.tools.is_none() {
+            // The same, but not twice in memory.
+            state.tools = Some(self.known.clone());
+        }
+        if first || different {
+            for member in &state.members {
+                self.tell(self.tools_change(&state, &member.key, &tools, different));
+            }
+        }
+    }
+
+    /// Keeps a line that the server wrote for the log.
+    pub(super) fn log(&self, text: &str) {
+        let cut = text.char_indices().nth(LONGEST_LOG).map_or(text, |(at, _)| &text[..at]);
+        let line = self.redactor.text(cut);
+        let mut state = self.state();
+        if state.logs.len() == MOST_LOGS {
+            state.logs.pop_front();
+        }
+        state.logs.push_back(line);
+    }
+
+    /// Takes the connection out, so that nobody begins to use it any more.
+    pub(super) fn take(&self) -> Option<Connection> {
+        let mut state = self.state();
+        self.take_from(&mut state)
+    }
+
+    /// The same, if nobody uses it and nobody did for so long. Whoever comes later finds it asleep and wakes it.
+    pub(super) fn take_if_idle(&self, now: Instant, idle: Duration, reason: &str) -> Option<Connection> {
+        {
+            let mut state = self.state();
+            if state.running > 0 || state.used + idle > now {
+                return None;
+            }
+            state.hope = Hope::Asleep;
+            self.take_from(&mut state)
+        }
+        .inspect(|_| self.becomes(Status::Disconnected, reason, Hope::Asleep, |_| ()))
+    }
+
+    fn take_from(&self, state: &mut State) -> Option<Connection> {
+        let connection = state.connection.take()?;
+        state.live = false;
+        state.stderr = self.tail(&connection);
+        Some(connection)
+    }
+
+    /// How it is, for one of those who share it.
+    pub(super) fn shown(&self, key: &ServerKey, known: &Arc<[ToolDefinition]>) -> ServerState {
+        let state = self.state();
+        let connection = state.connection.clone();
+        let mut shown = ServerState {
+            key: key.clone(),
+            status: state.status,
+            reason: state.reason.clone(),
+            since: state.since,
+            tools: state.tools.clone().unwrap_or_else(|| known.clone()),
+            live: state.live,
+            warnings: state.warnings.clone(),
+            protocol_version: None,
+            server_info: None,
+            capabilities: None,
+            instructions: None,
+            stderr: state.stderr.clone(),
+            logs: state.logs.iter().cloned().collect(),
+            pid: None,
+            attempts: state.attempts,
+            challenge: state.challenge.clone(),
+        };
+        drop(state);
+        if let Some(connection) = connection {
+            shown.protocol_version = Some(connection.protocol_version().to_owned());
+            shown.server_info = Some(self.redactor.result(connection.server_info()));
+            shown.capabilities = Some(connection.capabilities());
+            shown.instructions = connection.instructions().map(|words| self.redactor.exact(words));
+            shown.pid = connection.pid();
+            shown.stderr = self.tail(&connection);
+        }
+        shown
+    }
+
+    /// Keeps what a process said last, unless there is another one already.
+    pub(super) fn keep_tail(&self, connection: &Connection) {
+        let tail = self.tail(connection);
+        let mut state = self.state();
+        if state.connection.is_none() {
+            state.stderr = tail;
+        }
+    }
+
+    fn tail(&self, connection: &Connection) -> Vec<String> {
+        let lines = connection.stderr_tail();
+        self.redactor.lines(&lines[lines.len().saturating_sub(MOST_LINES)..])
+    }
+
+    pub(super) fn status_change(&self, state: &State, key: &ServerKey) -> Change {
+        Change::Status {
+            org: self.org.clone(),
+            key: key.clone(),
+            status: state.status,
+            reason: state.reason.clone(),
+            since: state.since,
+        }
+    }
+
+    pub(super) fn tools_change(
+        &self,
+        state: &State,
+        key: &ServerKey,
+        tools: &Arc<[ToolDefinition]>,
+        different: bool,
+    ) -> Change {
+        Change::Tools {
+            org: self.org.clone(),
+            key: key.clone(),
+            tools: tools.clone(),
+            warnings: state.warnings.clone(),
+            different,
+        }
+    }
+
+    pub(super) fn tell(&self, change: Change) {
+        // Nobody listens any more when the program ends; then there is nothing to tell.
+        let _ = self.shared.changes.send(change);
+    }
+}

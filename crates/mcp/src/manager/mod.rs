@@ -1,0 +1,258 @@
+//! Many servers kept connected, for many organisations. A server that hangs, floods, lies or dies costs only its own calls.
+//!
+//! [`Manager::configure`] says which servers there are to be; everything else follows in the background and is told as
+//! [`Change`]s. What is asked of the manager is answered from memory, except what is meant to wait for a server: calls,
+//! [`Manager::refresh`], [`Manager::settled`]. The manager does not know where configurations, pins, variables and tokens are
+//! kept, nor who may use what.
+//!
+//! Servers of one organisation whose launches resolve to the same thing share one connection (a `link`). Each link has one task
+//! that looks after it, and nothing ever waits for a task while holding a lock.
+
+mod handle;
+mod link;
+mod noted;
+mod org;
+mod pace;
+mod serve;
+mod settings;
+mod state;
+mod tend;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use kitbag_model::{OrgId, ServerKey};
+use serde_json::Value;
+use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
+
+pub use settings::{Backoff, Settings, TokenSource, Variables};
+pub use state::{Change, Configured, Listed, ManagerError, ServerState, Start, Status};
+
+use crate::connection::{Call, CallError};
+use crate::resolve::Redactor;
+use crate::tool::ToolDefinition;
+use handle::{Handle, Using};
+use link::{Ask, Shared};
+use org::Org;
+
+/// Looks after servers. Clones are the same manager; with the last one everything ends.
+#[derive(Clone)]
+pub struct Manager {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    house: RwLock<House>,
+}
+
+#[derive(Default)]
+struct House {
+    orgs: HashMap<OrgId, Org>,
+    closed: bool,
+}
+
+impl Manager {
+    /// A manager without servers. What happens is told to `changes`.
+    pub fn new(settings: Settings, changes: UnboundedSender<Change>) -> Self {
+        let starts = Arc::new(Semaphore::new(settings.starts.max(1)));
+        let shared = Arc::new(Shared { settings, changes, starts });
+        Self { inner: Arc::new(Inner { shared, house: RwLock::default() }) }
+    }
+
+    /// Makes `wanted` all the servers of an organisation: what is new is connected, what is gone is ended, what has changed is
+    /// both, and the rest is left alone. Nothing is waited for. It must be called on a runtime. Entries of another
+    /// organisation are left out.
+    pub fn configure(&self, org: &OrgId, wanted: Vec<Configured>) {
+        let mut house = self.change();
+        if house.closed {
+            return;
+        }
+        house.orgs.entry(org.clone()).or_default().configure(&self.inner.shared, org, wanted);
+    }
+
+    /// How a server is.
+    pub fn state(&self, org: &OrgId, key: &ServerKey) -> Option<ServerState> {
+        self.look().orgs.get(org)?.shown(key)
+    }
+
+    /// How all servers of an organisation are, in the order of their keys.
+    pub fn states(&self, org: &OrgId) -> Vec<ServerState> {
+        self.look().orgs.get(org).map(Org::all_shown).unwrap_or_default()
+    }
+
+    /// A server's tools, as far as they are known.
+    pub fn tools(&self, org: &OrgId, key: &ServerKey) -> Option<Arc<[ToolDefinition]>> {
+        self.look().orgs.get(org)?.tools(key)
+    }
+
+    /// The tools of all servers of an organisation, in the order of their keys. Copies nothing but names.
+    pub fn lists(&self, org: &OrgId) -> Vec<Listed> {
+        self.look().orgs.get(org).map(Org::lists).unwrap_or_default()
+    }
+
+    /// Asks a server for its tools now, starting it if need be.
+    pub async fn refresh(&self, org: &OrgId, key: &ServerKey) -> Result<Arc<[ToolDefinition]>, ManagerError> {
+        let handle = self.handle(org, key)?;
+        let using = handle.enter(self.inner.shared.settings.wait).await?;
+        let (told, answer) = oneshot::channel();
+        handle.ask(Ask::Refresh(told));
+        // It ended meanwhile if nobody answers.
+        let listed = answer.await.unwrap_or_else(|_| Err(CallError::Disconnected("it ended".to_owned())));
+        drop(using);
+        listed?;
+        self.tools(org, key).ok_or(ManagerError::NotFound)
+    }
+
+    /// Calls a tool. A server that is not started yet is started, one that is being connected is waited for; both within the
+    /// call's own deadline.
+    pub async fn call(&self, org: &OrgId, key: &ServerKey, mut call: Call) -> Result<Value, ManagerError> {
+        let handle = self.handle(org, key)?;
+        let settings = &self.inner.shared.settings;
+        let began = Instant::now();
+        let deadline = call.deadline.min(settings.longest_call);
+        let using = tokio::select! {
+            using = handle.enter(settings.wait.min(deadline)) => using?,
+            () = stopped(&mut call) => return Err(CallError::Cancelled.into()),
+        };
+        call.deadline = deadline.saturating_sub(began.elapsed());
+        let answer = masking_progress(&handle.link.redactor, call, |call| using.connection.call(call)).await;
+        finish(&handle, &using, answer)
+    }
+
+    /// Sends a request of the protocol as it is, under the same conditions as a call.
+    pub async fn request(
+        &self,
+        org: &OrgId,
+        key: &ServerKey,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, ManagerError> {
+        let handle = self.handle(org, key)?;
+        let using = handle.enter(self.inner.shared.settings.wait).await?;
+        let answer = using.connection.request(method, params).await;
+        finish(&handle, &using, answer)
+    }
+
+    /// Connects a server anew, with the values that its variables have now and as if it had never failed. Whether that works is
+    /// told as a change.
+    pub fn reconnect(&self, org: &OrgId, key: &ServerKey) -> Result<(), ManagerError> {
+        let mut house = self.change();
+        let org = house.orgs.get_mut(org).ok_or(ManagerError::NotFound)?;
+        org.again(&self.inner.shared, key, true)
+    }
+
+    /// Takes a server's connection away. It stays disconnected until [`Manager::reconnect`] or another launch.
+    pub fn disconnect(&self, org: &OrgId, key: &ServerKey) -> Result<(), ManagerError> {
+        let mut house = self.change();
+        let org = house.orgs.get_mut(org).ok_or(ManagerError::NotFound)?;
+        org.hold(&self.inner.shared, key)
+    }
+
+    /// How a server is as soon as it is not connecting any more, or when this time has passed.
+    pub async fn settled(&self, org: &OrgId, key: &ServerKey, within: Duration) -> Option<ServerState> {
+        let handle = self.look().orgs.get(org)?.handle(key).ok();
+        if let Some(handle) = handle {
+            // What it is when the time has passed is told below.
+            let _ = tokio::time::timeout(within, handle.settled()).await;
+        }
+        self.state(org, key)
+    }
+
+    /// Ends all servers and waits until they have ended. Nothing is connected afterwards.
+    pub async fn shut_down(&self) {
+        let links: Vec<Arc<Handle>> = {
+            let mut house = self.change();
+            house.closed = true;
+            house.orgs.values().flat_map(|org| org.links().iter().cloned()).collect()
+        };
+        links.iter().for_each(|handle| handle.stop());
+        for handle in links {
+            handle.done().await;
+        }
+    }
+
+    /// The link of a server that can be used. One whose variables had no values is looked at again.
+    fn handle(&self, org: &OrgId, key: &ServerKey) -> Result<Arc<Handle>, ManagerError> {
+        let found = self.look().orgs.get(org).ok_or(ManagerError::NotFound)?.handle(key);
+        match found {
+            Err(ManagerError::EnvNotSet(_)) => {
+                let mut house = self.change();
+                let org = house.orgs.get_mut(org).ok_or(ManagerError::NotFound)?;
+                org.again(&self.inner.shared, key, false)?;
+                org.handle(key)
+            }
+            found => found,
+        }
+    }
+
+    fn look(&self) -> RwLockReadGuard<'_, House> {
+        self.inner.house.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, House> {
+        self.inner.house.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Until somebody stops the call.
+async fn stopped(call: &mut Call) {
+    if call.stop.wait_for(|stop| *stop).await.is_err() {
+        // Whoever could stop it is gone.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Makes a call whose progress loses what must not be seen before it gets to the caller.
+async fn masking_progress<F: Future<Output = Result<Value, CallError>>>(
+    redactor: &Redactor,
+    mut call: Call,
+    make: impl FnOnce(Call) -> F,
+) -> Result<Value, CallError> {
+    let Some(told) = call.progress.take_if(|_| !redactor.is_empty()) else { return make(call).await };
+    let (sender, mut progress) = mpsc::unbounded_channel();
+    call.progress = Some(sender);
+    let pass_on = |(fraction, message): (Option<f64>, Option<String>)| {
+        // Who does not listen any more misses nothing.
+        let _ = told.send((fraction, message.map(|message| redactor.text(&message))));
+    };
+    let mut making = std::pin::pin!(make(call));
+    let answer = loop {
+        tokio::select! {
+            biased;
+            Some(said) = progress.recv() => pass_on(said),
+            answer = &mut making => break answer,
+        }
+    };
+    while let Ok(said) = progress.try_recv() {
+        pass_on(said);
+    }
+    answer
+}
+
+/// What a call's end says of its server, and what the caller gets to see of it.
+fn finish(handle: &Handle, using: &Using, answer: Result<Value, CallError>) -> Result<Value, ManagerError> {
+    let redactor = &handle.link.redactor;
+    match answer {
+        Ok(value) => {
+            using.answered();
+            Ok(redactor.result(value))
+        }
+        Err(error) => match redactor.error(error) {
+            CallError::NeedsAuth { challenge } => {
+                // Some calls need more rights than others. Whether the server is to be used at all shows when it is asked.
+                handle.ask(Ask::Check);
+                Err(ManagerError::NeedsAuth { challenge })
+            }
+            error => {
+                if matches!(error, CallError::Timeout(_) | CallError::Disconnected(_)) {
+                    handle.ask(Ask::Check);
+                }
+                Err(error.into())
+            }
+        },
+    }
+}

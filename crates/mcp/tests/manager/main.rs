@@ -1,0 +1,12 @@
+//! Many servers, all of them real processes: what they do to the manager, and what it makes of it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod calls;
+mod changes;
+mod failures;
+mod kit;
+mod many;
+mod real;
+mod secrets;
+mod sleepers;
+mod web;

@@ -1,0 +1,141 @@
+"""A server over pipes that does on request what servers do to those who look after them.
+
+It needs nothing but Python, speaks the revisions with a session, and starts fast. Flags:
+  --starts FILE   adds a line to FILE at each start
+  --hang          never answers
+  --fail TEXT     says TEXT on standard error and ends
+  --crash         ends right after it has listed its tools
+  --ttl MS        says that its list is current for so long
+  --lie           has a list of tools that is none
+  --flood         never stops talking, on all ways that it has
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+lock = threading.Lock()
+tools = ["echo", "pid", "lists", "change", "say", "refuse", "sleep", "die", "freeze", "spawn", "log", "progress"]
+lists = 0
+frozen = False
+
+
+def flag(name):
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else None
+
+
+def send(message):
+    with lock:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+
+def text(value):
+    return {"content": [{"type": "text", "text": str(value)}]}
+
+
+def call(name, args, token):
+    global frozen
+    if name == "echo":
+        return text(args.get("text", ""))
+    if name == "pid":
+        return text(os.getpid())
+    if name == "lists":
+        return text(lists)
+    if name == "change":
+        tools.append(args["add"])
+        for _ in range(args.get("times", 1)):
+            send({"method": "notifications/tools/list_changed"})
+        return text("changed")
+    if name == "say":
+        print(args["text"], file=sys.stderr, flush=True)
+        return text("said")
+    if name == "log":
+        send({"method": "notifications/message", "params": {"level": "warning", "data": args["text"]}})
+        return text("logged")
+    if name == "refuse":
+        raise ValueError(args["text"])
+    if name == "sleep":
+        time.sleep(args["seconds"])
+        return text("slept")
+    if name == "die":
+        os._exit(7)
+    if name == "freeze":
+        frozen = True
+        return text("frozen")
+    if name == "progress":
+        report = {"progressToken": token, "progress": 1, "total": 2, "message": args["text"]}
+        send({"method": "notifications/progress", "params": report})
+        return text("done")
+    if name == "spawn":
+        child = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL, start_new_session=True)
+        return text(child.pid)
+    raise KeyError(name)
+
+
+def answer(request):
+    global lists
+    method, params = request["method"], request.get("params") or {}
+    if method == "initialize":
+        return {
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {"listChanged": True}, "logging": {}},
+            "serverInfo": {"name": "twin", "version": "1"},
+        }
+    if method == "ping":
+        return {}
+    if method == "tools/list":
+        lists += 1
+        if "--lie" in sys.argv:
+            return {"tools": "all of them"}
+        listed = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools]}
+        if flag("--ttl"):
+            listed["ttlMs"] = int(flag("--ttl"))
+        return listed
+    if method == "tools/call":
+        return call(params["name"], params.get("arguments") or {}, params.get("_meta", {}).get("progressToken"))
+    raise NotImplementedError(method)
+
+
+def serve(request):
+    try:
+        reply = {"result": answer(request)}
+    except NotImplementedError as error:
+        reply = {"error": {"code": -32601, "message": f"unknown method {error}"}}
+    except Exception as error:
+        reply = {"error": {"code": -32000, "message": str(error), "data": {"said": str(error)}}}
+    if not frozen or request["method"] == "tools/call":
+        send({"id": request["id"], **reply})
+    if "--crash" in sys.argv and request["method"] == "tools/list":
+        os._exit(9)
+
+
+def flood():
+    while True:
+        send({"method": "notifications/tools/list_changed"})
+        send({"method": "notifications/message", "params": {"level": "info", "data": "x" * 1000}})
+        send({"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}})
+        print("y" * 1000, file=sys.stderr, flush=True)
+
+
+if flag("--starts"):
+    with open(flag("--starts"), "a", encoding="utf-8") as file:
+        file.write(f"{os.getpid()}\n")
+if flag("--fail"):
+    print(flag("--fail"), file=sys.stderr, flush=True)
+    sys.exit(3)
+if "--hang" in sys.argv:
+    time.sleep(1000)
+if "--flood" in sys.argv:
+    threading.Thread(target=flood, daemon=True).start()
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message or "method" not in message:
+        continue
+    if message["method"] == "tools/call" and message["params"]["name"] == "sleep":
+        threading.Thread(target=serve, args=(message,), daemon=True).start()
+    else:
+        serve(message)
