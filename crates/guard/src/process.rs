@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// What every child may know of our environment. Anything else is declared by who starts it.
-const INHERITED: [&str; 8] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER"];
+pub(crate) const INHERITED: [&str; 8] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER"];
 
 /// What is kept of each of a child's two outputs.
 const OUTPUT_LIMIT: u64 = 64 * 1024;

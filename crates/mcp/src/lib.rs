@@ -7,3 +7,4 @@ pub mod auth;
 pub mod connection;
 pub mod endpoint;
 pub mod tool;
+mod transport;

@@ -1,7 +1,6 @@
 //! Every request of this room goes through here: by a client that was judged for the address, bounded in size and time, following
 //! nothing.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +10,12 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::error::AuthError;
-
-/// Something that is there later.
-pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+use crate::connection::Boxed;
 
 /// Gives clients for addresses that strangers named.
 pub trait Dialer: Send + Sync + 'static {
     /// A client that may dial `url` for `org`, or why none may. It must follow no redirect and use no proxy that nobody configured.
-    fn client<'a>(&'a self, org: &'a str, url: &'a Url) -> Later<'a, Result<reqwest::Client, String>>;
+    fn client<'a>(&'a self, org: &'a str, url: &'a Url) -> Boxed<'a, Result<reqwest::Client, String>>;
 }
 
 /// The most bytes of an answer. Descriptions of authorization servers have a few thousand.

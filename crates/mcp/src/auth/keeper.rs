@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use super::http::Later;
+use crate::connection::Boxed;
 
 /// What is kept in a slot.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -46,14 +46,14 @@ pub struct KeeperError(pub String);
 /// Keeps values that hold secrets: seals them with the slot as context, and gives them back only for the same slot.
 pub trait Keeper: Send + Sync + 'static {
     /// What is in the slot.
-    fn load<'a>(&'a self, slot: &'a Slot) -> Later<'a, Result<Option<Vec<u8>>, KeeperError>>;
+    fn load<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Result<Option<Vec<u8>>, KeeperError>>;
 
     /// Puts something in, in place of what was there.
-    fn save<'a>(&'a self, slot: &'a Slot, value: Vec<u8>) -> Later<'a, Result<(), KeeperError>>;
+    fn save<'a>(&'a self, slot: &'a Slot, value: Vec<u8>) -> Boxed<'a, Result<(), KeeperError>>;
 
     /// Empties the slot, and says whether there was something. Of several that empty it at once one is told so: that makes a sign-in
     /// good for once, whichever process the browser comes back to.
-    fn delete<'a>(&'a self, slot: &'a Slot) -> Later<'a, Result<bool, KeeperError>>;
+    fn delete<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Result<bool, KeeperError>>;
 }
 
 /// Keeps everything in memory, for programs that end soon.
@@ -67,18 +67,18 @@ impl InMemory {
 }
 
 impl Keeper for InMemory {
-    fn load<'a>(&'a self, slot: &'a Slot) -> Later<'a, Result<Option<Vec<u8>>, KeeperError>> {
+    fn load<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Result<Option<Vec<u8>>, KeeperError>> {
         Box::pin(async move { Ok(self.with(|slots| slots.get(slot).cloned())) })
     }
 
-    fn save<'a>(&'a self, slot: &'a Slot, value: Vec<u8>) -> Later<'a, Result<(), KeeperError>> {
+    fn save<'a>(&'a self, slot: &'a Slot, value: Vec<u8>) -> Boxed<'a, Result<(), KeeperError>> {
         Box::pin(async move {
             self.with(|slots| slots.insert(slot.clone(), value));
             Ok(())
         })
     }
 
-    fn delete<'a>(&'a self, slot: &'a Slot) -> Later<'a, Result<bool, KeeperError>> {
+    fn delete<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Result<bool, KeeperError>> {
         Box::pin(async move { Ok(self.with(|slots| slots.remove(slot).is_some())) })
     }
 }

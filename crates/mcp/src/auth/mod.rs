@@ -33,6 +33,6 @@ pub use authorizer::{Authorizer, Callback, Finished, Refusal, Server, Started, S
 pub use challenge::Challenge;
 pub use client::{ClientSettings, Grant, Proof, RegisteredClient, SigningAlgorithm, client_document};
 pub use error::AuthError;
-pub use http::{Dialer, Later};
+pub use http::Dialer;
 pub use keeper::{InMemory, Keeper, KeeperError, Kind, Slot};
 pub use tokens::ServerTokens;

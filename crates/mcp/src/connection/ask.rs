@@ -1,0 +1,142 @@
+//! One request and its answer: sent, waited for, given up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::CallError;
+use super::headers::standard;
+use super::hub::{Hub, Progress};
+use crate::transport::{Link, Outgoing};
+
+/// A hub and the way to its server.
+#[derive(Clone)]
+pub(super) struct Asker {
+    pub hub: Arc<Hub>,
+    pub link: Arc<dyn Link>,
+}
+
+/// A request to be.
+pub(super) struct Question<'a> {
+    pub method: &'a str,
+    pub params: &'a mut Map<String, Value>,
+    /// What every request of this revision carries beside, and the revision.
+    pub beside: Option<&'a Map<String, Value>>,
+    pub version: Option<Arc<str>>,
+    pub headers: Vec<(String, String)>,
+    /// None waits for ever, which is for subscriptions.
+    pub deadline: Option<Duration>,
+    pub stop: Option<&'a mut watch::Receiver<bool>>,
+    pub progress: Option<Progress>,
+    /// Whether the server is told when the request is given up.
+    pub tell: bool,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: &'a Map<String, Value>,
+}
+
+/// Gives a request up when it goes out of scope unanswered, however that came about.
+struct Pending<'a> {
+    asker: &'a Asker,
+    id: u64,
+    handle: Option<AbortHandle>,
+    version: Option<Arc<str>>,
+    tell: bool,
+    reason: &'static str,
+}
+
+impl Asker {
+    /// Asks and waits.
+    pub(super) async fn ask(&self, question: Question<'_>) -> Result<Value, CallError> {
+        let Question { method, params, beside, version, mut headers, deadline, stop, progress, tell } = question;
+        let hangs_up = beside.is_some() && self.link.has_headers();
+        if hangs_up {
+            headers.extend(standard(method, params));
+        }
+        let wants_progress = progress.is_some();
+        let (id, answer) = self.hub.expect(progress, deadline.is_none())?;
+        if let Some(beside) = beside {
+            set_meta(params, beside.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        }
+        if wants_progress {
+            set_meta(params, [("progressToken", id.into())]);
+        }
+        let request = Request { jsonrpc: "2.0", id, method, params };
+        let body = serde_json::to_string(&request).map_err(|error| CallError::Nonsense(error.to_string()))?;
+        let tell = tell && !hangs_up;
+        let mut pending = Pending { asker: self, id, handle: None, version: version.clone(), tell, reason: "given up" };
+        let message = Outgoing { id: Some(id), body, method: method.to_owned(), version, headers };
+        pending.handle = self.link.send(message);
+        let answered = async {
+            // The hub answers everybody before it goes.
+            answer.await.unwrap_or_else(|_| Err(CallError::Disconnected("it is gone".to_owned())))
+        };
+        let stopped = async {
+            let stopped = match stop {
+                Some(stop) => stop.wait_for(|stop| *stop).await.is_ok(),
+                None => false,
+            };
+            // Where nobody can stop it any more nobody does.
+            if !stopped {
+                std::future::pending::<()>().await;
+            }
+        };
+        let late = deadline.unwrap_or(Duration::MAX);
+        tokio::select! {
+            biased;
+            answer = timeout(late, answered) => answer.unwrap_or_else(|_| {
+                pending.reason = "timeout";
+                Err(CallError::Timeout(late))
+            }),
+            () = stopped => {
+                pending.reason = "stopped";
+                Err(CallError::Cancelled)
+            }
+        }
+    }
+
+    /// Says something that is not answered.
+    pub(super) fn notify(&self, method: &str, params: Option<Value>, version: Option<Arc<str>>) {
+        let mut body = json!({"jsonrpc": "2.0", "method": method});
+        if let (Some(params), Some(body)) = (params, body.as_object_mut()) {
+            body.insert("params".to_owned(), params);
+        }
+        let (method, body) = (method.to_owned(), body.to_string());
+        self.link.send(Outgoing { id: None, body, method, version, headers: Vec::new() });
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.asker.hub.forget(self.id) {
+            return;
+        }
+        if let Some(handle) = &self.handle {
+            handle.abort();
+        }
+        if self.tell {
+            let params = json!({"requestId": self.id, "reason": self.reason});
+            self.asker.notify("notifications/cancelled", Some(params), self.version.clone());
+        }
+    }
+}
+
+fn set_meta<'a>(params: &mut Map<String, Value>, entries: impl IntoIterator<Item = (&'a str, Value)>) {
+    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    if !meta.is_object() {
+        *meta = json!({});
+    }
+    if let Some(meta) = meta.as_object_mut() {
+        meta.extend(entries.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    }
+}

@@ -1,0 +1,327 @@
+//! Where everything that a server says arrives: answers find who asked, notices go out, and what the server asks of us is
+//! answered. It parses without a model of the protocol's types, so that nothing that a server said is lost.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::{Answers, CallError, Notice};
+use crate::transport::{Link, Outgoing};
+
+/// How many messages that nobody asked for are read in a second. A server that says more is read more slowly, so that its own
+/// pipe or connection fills and nobody's memory.
+const UNASKED: usize = 2000;
+
+/// How many lines for the log are passed on in a second; the others are counted.
+const LOGGED: usize = 50;
+
+/// How much of something strange is shown.
+const SHOWN: usize = 300;
+
+/// How many questions of a server may wait for an answer.
+const QUESTIONS: usize = 16;
+
+/// Where progress goes: fraction and message.
+pub(crate) type Progress = UnboundedSender<(Option<f64>, Option<String>)>;
+
+pub(crate) struct Hub {
+    waiting: Mutex<HashMap<u64, Waiting>>,
+    next: AtomicU64,
+    closed: watch::Sender<Option<String>>,
+    notices: UnboundedSender<Notice>,
+    answers: Arc<dyn Answers>,
+    link: OnceLock<Weak<dyn Link>>,
+    questions: Arc<AtomicUsize>,
+    second: Mutex<Second>,
+    logged: Mutex<Second>,
+}
+
+/// What was counted since when.
+struct Second {
+    began: Instant,
+    count: usize,
+}
+
+struct Waiting {
+    reply: oneshot::Sender<Result<Value, CallError>>,
+    progress: Option<Progress>,
+    /// It is a subscription, which a server may end.
+    listens: bool,
+}
+
+impl Hub {
+    pub(super) fn new(notices: UnboundedSender<Notice>, answers: Arc<dyn Answers>) -> Arc<Self> {
+        let now = || Mutex::new(Second { began: Instant::now(), count: 0 });
+        Arc::new(Self {
+            waiting: Mutex::default(),
+            next: AtomicU64::new(1),
+            closed: watch::Sender::new(None),
+            notices,
+            answers,
+            link: OnceLock::new(),
+            questions: Arc::default(),
+            second: now(),
+            logged: now(),
+        })
+    }
+
+    /// Where answers to the server's questions go.
+    pub(super) fn attach(&self, link: &Arc<dyn Link>) {
+        let _ = self.link.set(Arc::downgrade(link));
+    }
+
+    /// A number for a request, under which its answer will be handed over.
+    pub(super) fn expect(
+        &self,
+        progress: Option<Progress>,
+        listens: bool,
+    ) -> Result<(u64, oneshot::Receiver<Result<Value, CallError>>), CallError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (reply, answer) = oneshot::channel();
+        self.waiting().insert(id, Waiting { reply, progress, listens });
+        // Closing takes all that wait, so who comes later has to look.
+        if let Some(reason) = self.reason() {
+            self.forget(id);
+            return Err(CallError::Disconnected(reason));
+        }
+        Ok((id, answer))
+    }
+
+    /// Nobody waits for this one any more. Says whether somebody did.
+    pub(super) fn forget(&self, id: u64) -> bool {
+        self.waiting().remove(&id).is_some()
+    }
+
+    /// A request failed on its way.
+    pub(crate) fn fail(&self, id: u64, error: CallError) {
+        if let Some(waiting) = self.waiting().remove(&id) {
+            let _ = waiting.reply.send(Err(error));
+        }
+    }
+
+    /// Whether somebody still waits for this one.
+    pub(crate) fn waits(&self, id: u64) -> bool {
+        self.waiting().contains_key(&id)
+    }
+
+    /// Ends the connection. The first reason is the one that counts.
+    pub(crate) fn close(&self, reason: &str) {
+        let first = self.closed.send_if_modified(|closed| {
+            let first = closed.is_none();
+            closed.get_or_insert_with(|| reason.to_owned());
+            first
+        });
+        if !first {
+            return;
+        }
+        let waiting = std::mem::take(&mut *self.waiting());
+        for (_, waiting) in waiting {
+            let _ = waiting.reply.send(Err(CallError::Disconnected(reason.to_owned())));
+        }
+        let _ = self.notices.send(Notice::Closed(reason.to_owned()));
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn closed(&self) {
+        let _ = self.closed.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Why it is over, if it is.
+    pub(crate) fn reason(&self) -> Option<String> {
+        self.closed.borrow().clone()
+    }
+
+    /// Takes one message, or a batch of them. `asked` is the request whose own answer this came with, if any. Says how many
+    /// of them nobody asked for.
+    pub(crate) fn receive(&self, bytes: &[u8], asked: Option<u64>) -> usize {
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return 0;
+        }
+        match serde_json::from_slice(bytes) {
+            Ok(Value::Array(messages)) => messages.into_iter().map(|message| self.take(message, asked)).sum(),
+            Ok(message) => self.take(message, asked),
+            Err(_) => self.strange(&String::from_utf8_lossy(bytes.get(..4 * SHOWN).unwrap_or(bytes))),
+        }
+    }
+
+    fn take(&self, message: Value, asked: Option<u64>) -> usize {
+        let Value::Object(mut message) = message else { return self.strange(&message.to_string()) };
+        let params = message.remove("params").unwrap_or_default();
+        match (message.get("method").and_then(Value::as_str), message.get("id")) {
+            (Some(method), None | Some(Value::Null)) => self.notified(method, params),
+            (Some(method), Some(id)) => self.asked(method, id.clone(), params),
+            (None, id) => {
+                let id = id.and_then(number);
+                // A server that could not read the request does not know its number.
+                let id = if message.contains_key("error") { id.or(asked) } else { id };
+                match (id, answer(&mut message)) {
+                    (Some(id), Some(answer)) => return self.answered(id, answer),
+                    _ => return self.strange(&Value::Object(message).to_string()),
+                }
+            }
+        }
+        1
+    }
+
+    fn answered(&self, id: u64, answer: Result<Value, CallError>) -> usize {
+        let waiting = self.waiting().remove(&id);
+        // Without a taker it is the late answer of something that was given up.
+        waiting.map_or(1, |waiting| {
+            let _ = waiting.reply.send(answer);
+            0
+        })
+    }
+
+    fn notified(&self, method: &str, params: Value) {
+        match method {
+            "notifications/tools/list_changed" => self.tools_changed(),
+            "notifications/message" => {
+                let said = params.get("data").map_or_else(String::new, |data| match data {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                });
+                let level = params.get("level").and_then(Value::as_str).unwrap_or("info");
+                self.log(&format!("{level}: {said}"));
+            }
+            "notifications/progress" => self.progressed(&params),
+            "notifications/cancelled" => {
+                let id = params.get("requestId").and_then(number);
+                if let Some(id) = id.filter(|id| self.waiting().get(id).is_some_and(|waiting| waiting.listens)) {
+                    self.fail(id, CallError::Cancelled);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn tools_changed(&self) {
+        let _ = self.notices.send(Notice::ToolsChanged);
+    }
+
+    fn progressed(&self, params: &Value) {
+        let Some(id) = params.get("progressToken").and_then(number) else { return };
+        let (done, total) =
+            (params.get("progress").and_then(Value::as_f64), params.get("total").and_then(Value::as_f64));
+        let fraction = match (done, total) {
+            (Some(done), Some(total)) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
+            _ => None,
+        };
+        let message = params.get("message").and_then(Value::as_str).map(|text| cut(text, 2000));
+        if let Some(progress) = self.waiting().get(&id).and_then(|waiting| waiting.progress.as_ref()) {
+            let _ = progress.send((fraction, message));
+        }
+    }
+
+    /// The server asks something of us.
+    fn asked(&self, method: &str, id: Value, params: Value) {
+        let Some(link) = self.link.get().and_then(Weak::upgrade) else { return };
+        let reply = |id: Value, answer: Result<Value, (i64, String)>| {
+            let body = match answer {
+                Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+                Err((code, message)) => {
+                    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+                }
+            };
+            Outgoing { id: None, body: body.to_string(), method: String::new(), version: None, headers: Vec::new() }
+        };
+        if method == "ping" {
+            link.send(reply(id, Ok(json!({}))));
+            return;
+        }
+        let Some(answer) = self.answers.answer(method, params) else {
+            link.send(reply(id, Err((-32601, format!("`{}` is not offered", cut(method, 100))))));
+            return;
+        };
+        if self.questions.fetch_add(1, Ordering::Relaxed) >= QUESTIONS {
+            self.questions.fetch_sub(1, Ordering::Relaxed);
+            link.send(reply(id, Err((-32603, "too many questions at once".to_owned()))));
+            return;
+        }
+        let (link, questions) = (Arc::downgrade(&link), self.questions.clone());
+        tokio::spawn(async move {
+            let answer = answer.await;
+            questions.fetch_sub(1, Ordering::Relaxed);
+            if let Some(link) = link.upgrade() {
+                link.send(reply(id, answer));
+            }
+        });
+    }
+
+    /// Something that is no message: a line for a log that went the wrong way, most often.
+    fn strange(&self, text: &str) -> usize {
+        self.log(&format!("skipped what is no message: {}", cut(text, SHOWN).escape_debug()));
+        1
+    }
+
+    /// Passes something on for the log, unless there was too much of it lately.
+    pub(crate) fn log(&self, text: &str) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.began.elapsed() >= Duration::from_secs(1) {
+            if let Some(more) = logged.count.checked_sub(LOGGED).filter(|more| *more > 0) {
+                let _ = self.notices.send(Notice::Log(format!("and {more} more lines that are not shown")));
+            }
+            *logged = Second { began: Instant::now(), count: 0 };
+        }
+        logged.count += 1;
+        if logged.count <= LOGGED {
+            let _ = self.notices.send(Notice::Log(cut(text, 2000)));
+        }
+    }
+
+    /// Slows down who reads, after so many messages that nobody asked for.
+    pub(crate) async fn pace(&self, unasked: usize) {
+        if unasked == 0 {
+            return;
+        }
+        let until = {
+            let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
+            let end = second.began + Duration::from_secs(1);
+            if Instant::now() >= end {
+                *second = Second { began: Instant::now(), count: 0 };
+            }
+            second.count += unasked;
+            (second.count > UNASKED).then_some(end)
+        };
+        if let Some(until) = until {
+            sleep_until(until).await;
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request's number, also from a server that made text of it.
+fn number(id: &Value) -> Option<u64> {
+    id.as_u64().or_else(|| id.as_str()?.parse().ok())
+}
+
+/// What an answer brings, if it is one.
+fn answer(message: &mut Map<String, Value>) -> Option<Result<Value, CallError>> {
+    if let Some(result) = message.remove("result") {
+        return Some(Ok(result));
+    }
+    let Value::Object(mut error) = message.remove("error")? else {
+        return Some(Err(CallError::Nonsense("its error is no object".to_owned())));
+    };
+    Some(Err(CallError::Refused {
+        code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
+        message: error.get("message").and_then(Value::as_str).map_or_else(String::new, |text| cut(text, 4000)),
+        data: error.remove("data"),
+    }))
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let mut kept = text.get(..text.floor_char_boundary(most)).unwrap_or(text).to_owned();
+    if kept.len() < text.len() {
+        kept.push('…');
+    }
+    kept
+}

@@ -1,0 +1,279 @@
+//! One connection to one server: opened, asked, closed. It does not come back by itself; that is the manager's work.
+//!
+//! Messages are JSON values from the first to the last room: a model with a type for everything would drop the fields that it
+//! does not know and, worse, whole messages that do not fit, and leave their callers waiting.
+
+mod ask;
+mod calling;
+mod headers;
+pub(crate) mod hub;
+mod listing;
+mod open;
+mod peers;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kitbag_guard::dial::EgressPolicy;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
+
+use crate::endpoint::Endpoint;
+use crate::tool::ToolDefinition;
+use ask::{Asker, Question};
+use headers::Promoted;
+pub use peers::{Answers, Boxed, Silent, Tokens};
+
+/// How connections are made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long connecting and agreeing on a protocol may take.
+    pub connect: Duration,
+    /// How long an answer may take that is not a tool call's.
+    pub answer: Duration,
+    /// Whom we may dial.
+    pub egress: EgressPolicy,
+    /// The most bytes of one message.
+    pub longest_message: usize,
+    /// The most tools of one server; what is beyond is left out, with a warning.
+    pub most_tools: usize,
+    /// What every child may know of our environment besides the usual, where it is set.
+    pub pass_environment: Vec<String>,
+}
+
+/// Something that a server says by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// Its tools may be others now.
+    ToolsChanged,
+    /// It said something for the log.
+    Log(String),
+    /// The connection is over, and why.
+    Closed(String),
+}
+
+/// Why there is no connection.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// It wants a token. `challenge` is its `WWW-Authenticate` header, if it sent one.
+    #[error("the server wants somebody to sign in")]
+    NeedsAuth {
+        /// What it said.
+        challenge: Option<String>,
+    },
+    /// Everything else; the text says what, and has no secret in it.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// All tools of a server.
+#[derive(Clone, Debug, Default)]
+pub struct ToolList {
+    /// In the server's order.
+    pub tools: Vec<ToolDefinition>,
+    /// What was left out or mended, and why.
+    pub warnings: Vec<String>,
+    /// How long the list may be thought to be current, if the server says.
+    pub ttl: Option<Duration>,
+}
+
+/// One call.
+#[derive(Debug)]
+pub struct Call {
+    /// The server's own name of the tool.
+    pub tool: String,
+    /// Its arguments.
+    pub args: Map<String, Value>,
+    /// How long it may take.
+    pub deadline: Duration,
+    /// Gets what the server says of its progress: fraction and message.
+    pub progress: Option<UnboundedSender<(Option<f64>, Option<String>)>>,
+    /// Turns to true when the call is to be stopped; the server is told.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// Why a call brought nothing.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CallError {
+    /// The connection broke, or was not there any more.
+    #[error("the server's connection ended: {0}")]
+    Disconnected(String),
+    /// It did not answer in time.
+    #[error("the server did not answer within {} seconds", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// It was stopped.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// It wants another token, or one that may do more.
+    #[error("the server wants somebody to sign in")]
+    NeedsAuth {
+        /// What it said.
+        challenge: Option<String>,
+    },
+    /// The server answered with an error of the protocol.
+    #[error("{message} ({code})")]
+    Refused {
+        /// The protocol's code.
+        code: i64,
+        /// The server's words.
+        message: String,
+        /// What it said beside.
+        data: Option<Value>,
+    },
+    /// It answered with something that is no answer.
+    #[error("the server's answer cannot be used: {0}")]
+    Nonsense(String),
+}
+
+/// A connection. Clones are the same one; when the last is gone, or one was closed, the server is let go.
+#[derive(Clone)]
+pub struct Connection {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    asker: Asker,
+    agreed: Agreed,
+    answers: Arc<dyn Answers>,
+    answer: Duration,
+    longest: usize,
+    most_tools: usize,
+    /// Which arguments of which tools go into headers, once the tools were listed.
+    promoted: Mutex<Option<Promoted>>,
+    /// The subscription, where the server has one.
+    listening: Option<tokio::task::AbortHandle>,
+}
+
+/// What was agreed on when the connection was made.
+struct Agreed {
+    version: Arc<str>,
+    /// What every request carries beside, in the revisions that have no session.
+    beside: Option<Map<String, Value>>,
+    server_info: Value,
+    instructions: Option<String>,
+    capabilities: Value,
+}
+
+impl Connection {
+    /// Connects and agrees on a revision of the protocol, within the time that the options give.
+    ///
+    /// What the server says by itself goes to `notices`, from the first byte on; the last of them is [`Notice::Closed`]. If
+    /// there is no connection in the end, what a child said beside is in there too.
+    pub async fn open(
+        endpoint: &Endpoint,
+        options: &Options,
+        token: Option<Arc<dyn Tokens>>,
+        notices: UnboundedSender<Notice>,
+    ) -> Result<Self, ConnectError> {
+        Self::open_answering(endpoint, options, token, notices, Arc::new(Silent)).await
+    }
+
+    /// The same, with somebody who answers what the server asks.
+    pub async fn open_answering(
+        endpoint: &Endpoint,
+        options: &Options,
+        token: Option<Arc<dyn Tokens>>,
+        notices: UnboundedSender<Notice>,
+        answers: Arc<dyn Answers>,
+    ) -> Result<Self, ConnectError> {
+        open::open(endpoint, options, token, notices, answers).await
+    }
+
+    /// The revision of the protocol that is spoken.
+    pub fn protocol_version(&self) -> &str {
+        &self.shared.agreed.version
+    }
+
+    /// What the server says that it is.
+    pub fn server_info(&self) -> Value {
+        self.shared.agreed.server_info.clone()
+    }
+
+    /// How the server wants to be used, in its own words. They are a stranger's.
+    pub fn instructions(&self) -> Option<&str> {
+        self.shared.agreed.instructions.as_deref()
+    }
+
+    /// What the server says that it can.
+    pub fn capabilities(&self) -> Value {
+        self.shared.agreed.capabilities.clone()
+    }
+
+    /// Makes a request of any kind and brings its result as it is.
+    pub async fn request(&self, method: &str, params: Value) -> Result<Value, CallError> {
+        let mut params = match params {
+            Value::Object(params) => params,
+            Value::Null => Map::new(),
+            _ => return Err(CallError::Nonsense("the parameters of a request must be an object".to_owned())),
+        };
+        self.ask(method, &mut params, Vec::new()).await
+    }
+
+    /// Asks the server whether it is there.
+    pub async fn ping(&self) -> Result<(), CallError> {
+        // The revisions without a session have no ping any more; what a server is can always be asked.
+        let method = if self.shared.agreed.beside.is_some() { "server/discover" } else { "ping" };
+        self.request(method, Value::Null).await.map(drop)
+    }
+
+    /// Lets the server go, and waits until it is gone with all that it started.
+    pub async fn close(&self) {
+        self.shared.asker.hub.close("it was closed");
+        self.shared.asker.link.ended().await;
+    }
+
+    /// Whether it is over.
+    pub fn is_closed(&self) -> bool {
+        self.shared.asker.hub.reason().is_some()
+    }
+
+    /// The last lines that a child said beside.
+    pub fn stderr_tail(&self) -> Vec<String> {
+        self.shared.asker.link.stderr_tail()
+    }
+
+    /// The child's process id.
+    pub fn pid(&self) -> Option<u32> {
+        self.shared.asker.link.pid()
+    }
+
+    /// A request that is neither a call nor a subscription.
+    async fn ask(
+        &self,
+        method: &str,
+        params: &mut Map<String, Value>,
+        headers: Vec<(String, String)>,
+    ) -> Result<Value, CallError> {
+        let question = Question {
+            method,
+            params,
+            beside: self.shared.agreed.beside.as_ref(),
+            version: Some(self.shared.agreed.version.clone()),
+            headers,
+            deadline: Some(self.shared.answer),
+            stop: None,
+            progress: None,
+            tell: true,
+        };
+        self.shared.asker.ask(question).await
+    }
+
+    /// Whether requests say in headers, too, what they are about.
+    fn has_headers(&self) -> bool {
+        self.shared.agreed.beside.is_some() && self.shared.asker.link.has_headers()
+    }
+
+    fn promoted(&self) -> std::sync::MutexGuard<'_, Option<Promoted>> {
+        self.shared.promoted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(listening) = &self.listening {
+            listening.abort();
+        }
+        self.asker.hub.close("nobody uses it any more");
+    }
+}

@@ -1,0 +1,41 @@
+//! Who stands beside a connection: who has its tokens, and who answers what its server asks.
+
+use std::pin::Pin;
+
+use serde_json::{Map, Value};
+
+/// A future that a trait object can hand out.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Where the token for a server comes from.
+pub trait Tokens: Send + Sync + 'static {
+    /// The token of the next request; none sends it without.
+    fn bearer(&self) -> Boxed<'_, Option<String>>;
+
+    /// The server refused what [`Self::bearer`] gave; `challenge` is its `WWW-Authenticate` header. True if there is another
+    /// one now, so that the request is worth repeating.
+    fn refused(&self, challenge: Option<String>) -> Boxed<'_, bool>;
+}
+
+/// Who answers what a server asks its client: sampling, roots, elicitation.
+pub trait Answers: Send + Sync + 'static {
+    /// What is offered, as the protocol's client capabilities.
+    fn capabilities(&self) -> Map<String, Value>;
+
+    /// The answer to one question, or the protocol's code and a message why there is none. None for what is not offered.
+    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>>;
+}
+
+/// Offers nothing, so that no server reaches a person, a model or a tool through us.
+#[derive(Clone, Copy, Debug)]
+pub struct Silent;
+
+impl Answers for Silent {
+    fn capabilities(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
+    fn answer(&self, _method: &str, _params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+        None
+    }
+}

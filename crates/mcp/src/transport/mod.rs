@@ -1,0 +1,53 @@
+//! The ways to a server: a child's pipes, streamable HTTP, and the older HTTP with a stream of events. They carry bytes and
+//! know nothing of what is in them beyond what they have to put beside them.
+
+pub(crate) mod stdio;
+mod writer;
+
+use std::sync::Arc;
+
+use tokio::task::AbortHandle;
+
+use crate::connection::Boxed;
+
+/// A message to be sent.
+pub(crate) struct Outgoing {
+    /// The number that its answer will have; none for what is not answered.
+    pub id: Option<u64>,
+    /// The whole message, in one line.
+    pub body: String,
+    /// Its method; empty for an answer.
+    pub method: String,
+    /// The revision of the protocol that it is written in, once one is agreed on or tried.
+    pub version: Option<Arc<str>>,
+    /// What goes beside it where there are headers.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A way to a server. What fails after sending is told to the hub, under the message's number.
+pub(crate) trait Link: Send + Sync {
+    /// Sends, without waiting. The handle, if any, ends the waiting for its answer.
+    fn send(&self, message: Outgoing) -> Option<AbortHandle>;
+
+    /// Whether a message can have something beside it. In the revisions without a session a request is then given up by
+    /// hanging up, and nothing has to be said.
+    fn has_headers(&self) -> bool {
+        false
+    }
+
+    /// The process at the other end.
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    /// The last lines that it said beside.
+    fn stderr_tail(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// A revision of the protocol is agreed on, one with a session or one without.
+    fn agreed(&self, _version: &Arc<str>, _session: bool) {}
+
+    /// Waits until everything is put away, after the hub was closed.
+    fn ended(&self) -> Boxed<'_, ()>;
+}
