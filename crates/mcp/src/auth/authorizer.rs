@@ -8,7 +8,7 @@ use kitbag_model::Secret;
 use url::Url;
 
 use super::error::AuthError;
-use super::http::{Dialer, Http};
+use super::http::{Dialer, Http, LONGEST};
 use super::keeper::{Keeper, Kind, Slot};
 use super::records::{TokenRecord, seconds};
 
@@ -102,6 +102,7 @@ pub enum Status {
 pub struct Authorizer {
     dialer: Arc<dyn Dialer>,
     keeper: Arc<dyn Keeper>,
+    longest: Duration,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     flights: Mutex<HashMap<(String, String), Arc<Flight>>>,
 }
@@ -115,9 +116,9 @@ pub(super) struct Flight {
 
 #[derive(Clone, Default)]
 pub(super) struct Known {
-    /// Whether anything was loaded yet.
-    pub(super) loaded: bool,
-    /// What was loaded last, for whatever address.
+    /// The address that something was looked for last.
+    pub(super) server: Option<Url>,
+    /// What was found for it.
     pub(super) tokens: Option<Arc<TokenRecord>>,
     /// Renewing failed; until then it is not tried again while the token is still good.
     pub(super) patience: Option<SystemTime>,
@@ -128,8 +129,9 @@ impl Flight {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn learn(&self, tokens: Option<Arc<TokenRecord>>) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Known { loaded: true, tokens, patience: None };
+    pub(super) fn learn(&self, server: &Server, tokens: Option<Arc<TokenRecord>>) {
+        let known = Known { server: Some(server.url.clone()), tokens, patience: None };
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
     pub(super) fn wait_until(&self, time: SystemTime) {
@@ -140,12 +142,18 @@ impl Flight {
 impl Authorizer {
     /// With what dials and what keeps.
     pub fn new(dialer: Arc<dyn Dialer>, keeper: Arc<dyn Keeper>) -> Self {
-        Self { dialer, keeper, clock: Box::new(SystemTime::now), flights: Mutex::default() }
+        Self { dialer, keeper, longest: LONGEST, clock: Box::new(SystemTime::now), flights: Mutex::default() }
     }
 
     /// With another clock, for those who cannot wait until a token expires.
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Box::new(clock);
+        self
+    }
+
+    /// With another limit for how long one answer of an authorization server may take.
+    pub fn with_deadline(mut self, longest: Duration) -> Self {
+        self.longest = longest;
         self
     }
 
@@ -165,7 +173,7 @@ impl Authorizer {
     }
 
     pub(super) fn http(&self, org: &str) -> Http {
-        Http { dialer: Arc::clone(&self.dialer), org: org.to_owned() }
+        Http { dialer: Arc::clone(&self.dialer), org: org.to_owned(), longest: self.longest }
     }
 
     /// Seconds since 1970.

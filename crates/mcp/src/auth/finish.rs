@@ -63,7 +63,7 @@ impl Authorizer {
         let _held = flight.lock.lock().await;
         let tokens = granted.into_record(record, self.now());
         self.save(server, Kind::Tokens, &tokens).await?;
-        flight.learn(Some(Arc::new(tokens)));
+        flight.learn(server, Some(Arc::new(tokens)));
         Ok(())
     }
 }

@@ -20,8 +20,8 @@ pub trait Dialer: Send + Sync + 'static {
 
 /// The most bytes of an answer. Descriptions of authorization servers have a few thousand.
 const LARGEST: usize = 256 * 1024;
-/// The longest that one answer may take.
-const LONGEST: Duration = Duration::from_secs(20);
+/// The longest that one answer may take, unless somebody says otherwise.
+pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
 /// An answer, whole.
 pub(super) struct Answer {
@@ -46,6 +46,7 @@ impl Answer {
 pub(super) struct Http {
     pub(super) dialer: Arc<dyn Dialer>,
     pub(super) org: String,
+    pub(super) longest: Duration,
 }
 
 impl Http {
@@ -82,9 +83,9 @@ impl Http {
         url: &Url,
         fill: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<Answer, AuthError> {
-        match tokio::time::timeout(LONGEST, self.exchange(method, url, fill)).await {
+        match tokio::time::timeout(self.longest, self.exchange(method, url, fill)).await {
             Ok(answer) => answer,
-            Err(_) => Err(unreachable(url, format!("no answer within {} seconds", LONGEST.as_secs()))),
+            Err(_) => Err(unreachable(url, format!("no answer within {} seconds", self.longest.as_secs_f64()))),
         }
     }
 

@@ -26,10 +26,11 @@ impl Authorizer {
         let flight = self.flight(server);
         let known = flight.known();
         // That there is none is known as well; a server that wants one says so, and then what is kept is looked at again.
-        if known.loaded && known.tokens.is_none() && settings.grant == Grant::Person {
+        let current = known.server.as_ref() == Some(&server.url);
+        if current && known.tokens.is_none() && settings.grant == Grant::Person {
             return Ok(None);
         }
-        if let Some(tokens) = known.tokens.as_ref().filter(|tokens| self.serves(tokens, server)) {
+        if let Some(tokens) = known.tokens.as_ref().filter(|_| current) {
             let now = self.now();
             let patient = known.patience.is_some_and(|until| self.time() < until);
             if !tokens.is_due(now) || (patient && !tokens.is_over(now)) {
@@ -43,7 +44,7 @@ impl Authorizer {
         let _held = flight.lock.lock().await;
         // Another flight, or another process, may have been faster: what is kept is what counts.
         let tokens = self.load_tokens(server).await?;
-        flight.learn(tokens.clone());
+        flight.learn(server, tokens.clone());
         match tokens {
             Some(tokens) if !tokens.is_due(self.now()) => Ok(Some(access(&tokens))),
             Some(tokens) => self.renew(server, &flight, &tokens, settings).await,
@@ -66,7 +67,7 @@ impl Authorizer {
         let flight = self.flight(server);
         let _held = flight.lock.lock().await;
         let tokens = self.load_tokens(server).await?;
-        flight.learn(tokens.clone());
+        flight.learn(server, tokens.clone());
         let machine = settings.grant == Grant::Machine;
         let Some(tokens) = tokens else {
             if machine {
@@ -117,7 +118,7 @@ impl Authorizer {
         let missing = scopes::union(&tokens.missing, &challenge.scopes);
         let noted = TokenRecord { missing: missing.clone(), ..tokens.clone() };
         self.save(server, Kind::Tokens, &noted).await?;
-        flight.learn(Some(Arc::new(noted)));
+        flight.learn(server, Some(Arc::new(noted)));
         Ok(Refusal::SignIn { scopes: missing })
     }
 
@@ -141,7 +142,7 @@ impl Authorizer {
             Ok(Some(renewed)) => {
                 self.save(server, Kind::Tokens, &renewed).await?;
                 let secret = access(&renewed);
-                flight.learn(Some(Arc::new(renewed)));
+                flight.learn(server, Some(Arc::new(renewed)));
                 Ok(Some(secret))
             }
             Ok(None) => Ok(still_good.then(|| access(tokens))),
@@ -169,18 +170,18 @@ impl Authorizer {
     ) -> Result<Option<Secret>, AuthError> {
         if let Some(kept) = self.load_tokens(server).await?.filter(|kept| kept.access != tokens.access) {
             let secret = (!kept.is_over(self.now())).then(|| access(&kept));
-            flight.learn(Some(kept));
+            flight.learn(server, Some(kept));
             return Ok(secret);
         }
         if tokens.is_over(self.now()) {
             self.delete(server, Kind::Tokens).await?;
-            flight.learn(None);
+            flight.learn(server, None);
             return Ok(None);
         }
         let last = TokenRecord { refresh: None, renew_at: None, ..tokens.clone() };
         self.save(server, Kind::Tokens, &last).await?;
         let secret = access(&last);
-        flight.learn(Some(Arc::new(last)));
+        flight.learn(server, Some(Arc::new(last)));
         Ok(Some(secret))
     }
 
@@ -256,12 +257,7 @@ impl Authorizer {
         let tokens = TokenRecord { machine: true, refresh: None, ..granted.into_record(&as_if, self.now()) };
         self.save(server, Kind::Tokens, &tokens).await?;
         let secret = access(&tokens);
-        flight.learn(Some(Arc::new(tokens)));
+        flight.learn(server, Some(Arc::new(tokens)));
         Ok(secret)
-    }
-
-    /// Whether tokens may be sent to this server: those that were had for another address may not.
-    fn serves(&self, tokens: &TokenRecord, server: &Server) -> bool {
-        tokens.server == server.url.as_str()
     }
 }

@@ -19,7 +19,7 @@ impl Authorizer {
         // First here: after a crash in between nobody uses them any more.
         self.delete(server, Kind::Tokens).await?;
         self.delete(server, Kind::SignIn).await?;
-        flight.learn(None);
+        flight.learn(server, None);
         match tokens {
             Some(tokens) => Ok(self.give_back(server, &tokens).await),
             None => Ok(true),

@@ -1,10 +1,12 @@
 //! The tokens of one server, as a connection to it wants them.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use kitbag_model::Secret;
 
 use super::authorizer::{Authorizer, Refusal, Server};
+use super::challenge::Challenge;
 use super::client::ClientSettings;
 use super::error::AuthError;
 use crate::connection::{Boxed, Tokens};
@@ -15,9 +17,31 @@ pub struct ServerTokens {
     server: Server,
     settings: ClientSettings,
     /// What was handed out last, to know what was refused.
-    last: Mutex<Option<Secret>>,
+    last: Mutex<Last>,
     /// What came of the last refusal, for who looks after the connection.
     verdict: Mutex<Option<Result<Refusal, AuthError>>>,
+}
+
+/// After a token has taken the place of another one, requests with the old one may still be under way for this long. Who repeats them
+/// gets the new one.
+const OVERLAP: Duration = Duration::from_secs(30);
+
+#[derive(Default)]
+struct Last {
+    token: Option<Secret>,
+    /// When it took the place of another one.
+    replaced: Option<Instant>,
+}
+
+impl Last {
+    fn hand_out(&mut self, token: Option<Secret>) {
+        if let (Some(old), Some(new)) = (&self.token, &token)
+            && old.expose() != new.expose()
+        {
+            self.replaced = Some(Instant::now());
+        }
+        self.token = token;
+    }
 }
 
 impl Authorizer {
@@ -46,14 +70,21 @@ impl Tokens for ServerTokens {
                 self.judge(Err(error));
                 None
             });
-            self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&token);
+            self.last.lock().unwrap_or_else(PoisonError::into_inner).hand_out(token.clone());
             token.map(|token| token.expose().to_owned())
         })
     }
 
     fn refused(&self, challenge: Option<String>) -> Boxed<'_, bool> {
         Box::pin(async move {
-            let used = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let (used, overlaps) = {
+                let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+                (last.token.clone(), last.replaced.is_some_and(|at| at.elapsed() < OVERLAP))
+            };
+            // It may have been the old one that was refused.
+            if overlaps && !challenge.as_deref().map(Challenge::parse).unwrap_or_default().is_insufficient_scope() {
+                return true;
+            }
             let verdict =
                 self.authorizer.refused(&self.server, used.as_ref(), challenge.as_deref(), &self.settings).await;
             let renewed = matches!(verdict, Ok(Refusal::Renewed));
