@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -36,8 +37,8 @@ pub(super) async fn pinned(
     policy.check_url(url)?;
     let host = url.host_str().unwrap_or_default().to_owned();
     let mut addresses = Vec::new();
-    // An address in the URL itself was judged with it, and is never looked up.
-    if let (Some(Host::Domain(name)), Some(port)) = (url.host(), url.port_or_known_default()) {
+    // An address in the URL itself was judged with it, and is never looked up; behind a proxy no name is.
+    if let (None, Some(Host::Domain(name)), Some(port)) = (&policy.proxy, url.host(), url.port_or_known_default()) {
         let found = tokio::time::timeout(connect, names.lookup(name, port)).await.map_err(|_| FetchError::Slow {
             host: host.clone(),
             stage: Stage::Connect,
@@ -53,27 +54,44 @@ pub(super) async fn pinned(
             addresses.push(SocketAddr::new(address, port));
         }
     }
-    let authorities = match (url.scheme(), &policy.ca_file) {
-        ("https", Some(path)) => authorities(path).await?,
+    build(Arc::new(Pinned { host, addresses }), url, policy, connect).await
+}
+
+/// Makes a client whose every connection goes where `names` says.
+pub(super) async fn build(
+    names: Arc<dyn Resolve>,
+    url: &Url,
+    policy: &EgressPolicy,
+    connect: Duration,
+) -> Result<reqwest::Client, FetchError> {
+    let secure = url.scheme() == "https";
+    let authorities = match &policy.ca_file {
+        Some(path) if secure => authorities(path).await?,
         _ => Vec::new(),
     };
-    let (secure, pin) = (url.scheme() == "https", Pinned { host, addresses });
+    let setup = |error| FetchError::Setup(io::Error::other(error));
+    let (names, proxy) = match &policy.proxy {
+        None => (names, None),
+        // The proxy's own name is the administrator's, so it is looked up without being judged.
+        Some(proxy) => (Arc::new(Plain) as Arc<dyn Resolve>, Some(reqwest::Proxy::all(proxy.clone()).map_err(setup)?)),
+    };
     // Reading the machine's certificates is file work, so it is kept off the threads that serve others.
-    tokio::task::spawn_blocking(move || build(pin, connect, secure, authorities))
+    tokio::task::spawn_blocking(move || configured(names, proxy, connect, secure, authorities))
         .await
         .map_err(|error| FetchError::Setup(io::Error::other(error)))?
-        .map_err(|error| FetchError::Setup(io::Error::other(error)))
+        .map_err(setup)
 }
 
 #[allow(clippy::disallowed_methods, reason = "this is the room for it")]
-fn build(
-    pin: Pinned,
+fn configured(
+    names: Arc<dyn Resolve>,
+    proxy: Option<reqwest::Proxy>,
     connect: Duration,
     secure: bool,
     authorities: Vec<reqwest::Certificate>,
 ) -> reqwest::Result<reqwest::Client> {
-    let builder = reqwest::Client::builder()
-        // A proxy would look up the name again, and HTTP_PROXY is meant for other programs.
+    let mut builder = reqwest::Client::builder()
+        // HTTP_PROXY is meant for other programs.
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
@@ -85,11 +103,16 @@ fn build(
         .http1_only()
         .user_agent(concat!("kitbag/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(connect)
-        .dns_resolver(pin);
+        .dns_resolver(names);
+    if let Some(proxy) = proxy {
+        builder = builder.proxy(proxy);
+    } else if secure {
+        builder = builder.https_only(true);
+    }
     if !secure {
         return builder.tls_certs_only([]).build();
     }
-    builder.tls_backend_rustls().https_only(true).tls_certs_merge(authorities).build()
+    builder.tls_backend_rustls().tls_certs_merge(authorities).build()
 }
 
 async fn authorities(path: &Path) -> Result<Vec<reqwest::Certificate>, FetchError> {
@@ -116,5 +139,17 @@ impl Resolve for Pinned {
             Err(format!("`{}` was not judged", name.as_str()).into())
         };
         Box::pin(std::future::ready(answer))
+    }
+}
+
+/// The machine's resolver, for a name that an administrator wrote.
+struct Plain;
+
+impl Resolve for Plain {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
     }
 }

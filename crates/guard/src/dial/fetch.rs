@@ -169,8 +169,8 @@ fn unanswered(host: &str, error: &reqwest::Error, limits: &FetchLimits) -> Fetch
     }
 }
 
-/// The cause at the bottom. Those above it repeat the URL.
-fn innermost(error: &dyn Error) -> String {
+/// The cause at the bottom of an error. Those above it repeat the URL, which may hold a key.
+pub fn innermost(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;

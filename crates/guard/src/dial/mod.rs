@@ -9,6 +9,7 @@ mod allow;
 mod client;
 mod error;
 mod fetch;
+mod origin;
 mod policy;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,8 @@ use std::time::Duration;
 pub use address::Kind;
 pub use allow::{Allowed, BadEntry};
 pub use error::{FetchError, Stage};
-pub use fetch::{FetchLimits, Fetched, fetch};
+pub use fetch::{FetchLimits, Fetched, fetch, innermost};
+pub use origin::OriginClient;
 pub use policy::{EgressPolicy, Refused, masked};
 
 /// A client for our own server on this machine. It uses no proxy (the address is ours, the token must not travel), follows

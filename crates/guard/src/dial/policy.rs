@@ -21,6 +21,10 @@ pub struct EgressPolicy {
     pub https_only: bool,
     /// Certificate authorities (PEM) that are trusted besides the machine's own, for servers inside a company.
     pub ca_file: Option<PathBuf>,
+    /// The proxy (`http://host:port`) that everything goes through. It looks up names itself, so that a name is then judged
+    /// as it is written and what it leads to is the proxy's to judge. The variables that other programs take a proxy from
+    /// mean nothing here.
+    pub proxy: Option<Url>,
 }
 
 /// A URL or an address that the policy does not allow. The text names the host, never the path or the query, which may
@@ -49,6 +53,12 @@ pub enum Refused {
     /// The URL leads nowhere: no host, or port 0.
     #[error("the URL has no host and port that can be dialled")]
     Nowhere,
+    /// A client of one origin was asked for another's.
+    #[error("`{host}` is another server than the one that was named")]
+    Elsewhere {
+        /// The host that is not dialled.
+        host: String,
+    },
     /// The host is, or its name leads to, an address that is not an ordinary one of the internet.
     #[error("`{host}` leads to {kind}, which is not dialled; {}", how_to_allow(host, *port, *kind, *literal))]
     Address {

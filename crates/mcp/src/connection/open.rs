@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kitbag_model::RemoteKind;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
@@ -13,8 +14,10 @@ use super::ask::{Asker, Question};
 use super::hub::Hub;
 use super::{Agreed, Answers, CallError, ConnectError, Connection, Notice, Options, Shared, Tokens};
 use crate::endpoint::Endpoint;
-use crate::transport::Link;
+use crate::transport::http::Http;
+use crate::transport::sse::Sse;
 use crate::transport::stdio::{Program, Stdio};
+use crate::transport::{Link, WebServer};
 
 /// Revisions without a session, newest first.
 const STATELESS: [&str; 1] = ["2026-07-28"];
@@ -46,7 +49,7 @@ pub(super) async fn open(
         let link = reach(endpoint, options, token, &hub).await?;
         hub.attach(&link);
         let asker = Asker { hub: hub.clone(), link };
-        let probe = !matches!(endpoint, Endpoint::Remote { kind: kitbag_model::RemoteKind::Sse, .. });
+        let probe = !matches!(endpoint, Endpoint::Remote { kind: RemoteKind::Sse, .. });
         let agreed = agree(started.insert(asker), &answers.capabilities(), probe, options).await?;
         Ok(agreed)
     };
@@ -69,7 +72,7 @@ pub(super) async fn open(
 async fn reach(
     endpoint: &Endpoint,
     options: &Options,
-    _token: Option<Arc<dyn Tokens>>,
+    token: Option<Arc<dyn Tokens>>,
     hub: &Arc<Hub>,
 ) -> Result<Arc<dyn Link>, ConnectError> {
     match endpoint {
@@ -78,7 +81,13 @@ async fn reach(
             let link = Stdio::start(program, options, hub.clone()).await;
             Ok(link.map_err(|error| ConnectError::Failed(error.to_string()))?)
         }
-        Endpoint::Remote { .. } => Err(ConnectError::Failed("not yet".to_owned())),
+        Endpoint::Remote { kind, url, headers } => {
+            let server = WebServer::new(url, headers, token, options, hub.clone()).await?;
+            match kind {
+                RemoteKind::StreamableHttp => Ok(Http::new(server)),
+                RemoteKind::Sse => Ok(Sse::connect(server).await.map_err(reworded)?),
+            }
+        }
     }
 }
 

@@ -1,14 +1,20 @@
 //! The ways to a server: a child's pipes, streamable HTTP, and the older HTTP with a stream of events. They carry bytes and
 //! know nothing of what is in them beyond what they have to put beside them.
 
+mod events;
+pub(crate) mod http;
+pub(crate) mod sse;
 pub(crate) mod stdio;
+mod web;
 mod writer;
 
 use std::sync::Arc;
 
 use tokio::task::AbortHandle;
+use url::Url;
 
-use crate::connection::Boxed;
+use crate::connection::hub::Hub;
+use crate::connection::{Boxed, ConnectError, Options, Tokens};
 
 /// A message to be sent.
 pub(crate) struct Outgoing {
@@ -50,4 +56,20 @@ pub(crate) trait Link: Send + Sync {
 
     /// Waits until everything is put away, after the hub was closed.
     fn ended(&self) -> Boxed<'_, ()>;
+}
+
+/// A server that is dialled.
+pub(crate) struct WebServer(web::Web);
+
+impl WebServer {
+    /// Judges the address and the headers. Nothing is dialled yet.
+    pub(crate) async fn new(
+        url: &Url,
+        headers: &[(String, String)],
+        tokens: Option<Arc<dyn Tokens>>,
+        options: &Options,
+        hub: Arc<Hub>,
+    ) -> Result<Self, ConnectError> {
+        web::Web::new(url, headers, tokens, options, hub).await.map(Self)
+    }
 }

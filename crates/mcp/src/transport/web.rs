@@ -1,0 +1,192 @@
+//! One request to a server on the web and the head of its answer: headers, tokens, redirects within the server's own origin.
+//! What an answer may take is bounded here too.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kitbag_guard::dial::{OriginClient, innermost};
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    LOCATION, WWW_AUTHENTICATE,
+};
+use reqwest::{Method, Response, StatusCode};
+use url::Url;
+
+use crate::connection::hub::Hub;
+use crate::connection::{CallError, ConnectError, Options, Tokens};
+
+/// How often a request is repeated with another token, or at another place of the same origin.
+const AGAIN: usize = 4;
+
+/// What belongs to the connection and not to the message.
+const NOT_OURS: [&str; 6] = ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te"];
+
+pub(super) struct Web {
+    client: OriginClient,
+    headers: HeaderMap,
+    tokens: Option<Arc<dyn Tokens>>,
+    pub hub: Arc<Hub>,
+    pub url: Url,
+    pub longest: usize,
+    pub answer: Duration,
+}
+
+impl Web {
+    pub(super) async fn new(
+        url: &Url,
+        headers: &[(String, String)],
+        tokens: Option<Arc<dyn Tokens>>,
+        options: &Options,
+        hub: Arc<Hub>,
+    ) -> Result<Self, ConnectError> {
+        let failed = |error: &dyn Error| ConnectError::Failed(error.to_string());
+        let client = OriginClient::new(url, &options.egress, options.connect).await.map_err(|error| failed(&error))?;
+        let headers = checked(headers).map_err(ConnectError::Failed)?;
+        Ok(Self {
+            client,
+            headers,
+            tokens,
+            hub,
+            url: url.clone(),
+            longest: options.longest_message,
+            answer: options.answer,
+        })
+    }
+
+    /// Sends, and brings an answer that is neither a redirect nor a question for a token.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        extra: &HeaderMap,
+        body: Option<&str>,
+    ) -> Result<Response, CallError> {
+        let mut url = url.clone();
+        for _ in 0..AGAIN {
+            let mut headers = self.headers.clone();
+            headers.extend(extra.clone());
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            if let Some(tokens) = &self.tokens
+                && let Some(token) = tokens.bearer().await
+            {
+                let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+                    .map_err(|_| CallError::Nonsense("the token has characters that no header can hold".to_owned()))?;
+                value.set_sensitive(true);
+                headers.insert(AUTHORIZATION, value);
+            }
+            let mut request =
+                self.client.request(method.clone(), &url).map_err(|error| CallError::Nonsense(error.to_string()))?;
+            if let Some(body) = body {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                request = request.body(body.to_owned());
+            }
+            let response = request.headers(headers).send().await.map_err(|error| self.unanswered(&error))?;
+            match response.status() {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                    let challenge = text(response.headers(), &WWW_AUTHENTICATE);
+                    let again = match &self.tokens {
+                        Some(tokens) => tokens.refused(challenge.clone()).await,
+                        None => false,
+                    };
+                    if !again {
+                        return Err(CallError::NeedsAuth { challenge });
+                    }
+                }
+                status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {
+                    url = self.elsewhere(&url, &method, &response)?;
+                }
+                _ if response.headers().get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity") => {
+                    return Err(CallError::Nonsense("it is compressed, which was not asked for".to_owned()));
+                }
+                _ => return Ok(response),
+            }
+        }
+        Err(CallError::Nonsense(format!("it refuses or redirects the same request {AGAIN} times")))
+    }
+
+    /// Where a redirect leads, if it may be followed: only within the origin, since the request carries what is meant for
+    /// this server alone, and only where the request stays the same one.
+    fn elsewhere(&self, from: &Url, method: &Method, response: &Response) -> Result<Url, CallError> {
+        let status = response.status().as_u16();
+        let to = text(response.headers(), &LOCATION).and_then(|location| from.join(&location).ok());
+        let Some(to) = to else {
+            return Err(CallError::Nonsense(format!("it redirects ({status}) to something that is no address")));
+        };
+        if to.origin() != self.url.origin() {
+            let host = to.host_str().unwrap_or("nowhere").to_owned();
+            let why = format!("it redirects ({status}) to another server, `{host}`; if that is right, use its address");
+            return Err(CallError::Nonsense(why));
+        }
+        if !matches!(status, 307 | 308) && *method != Method::GET {
+            return Err(CallError::Nonsense(format!("it redirects ({status}) in a way that loses the request")));
+        }
+        Ok(to)
+    }
+
+    /// The server cannot be reached, or broke off. The first is the end of the connection.
+    fn unanswered(&self, error: &reqwest::Error) -> CallError {
+        let host = self.url.host_str().unwrap_or_default();
+        let why = format!("cannot reach `{host}`: {}", innermost(error));
+        if error.is_connect() {
+            self.hub.close(&why);
+        }
+        CallError::Disconnected(why)
+    }
+
+    /// The whole body of an answer.
+    pub(super) async fn body(&self, response: &mut Response, most: usize) -> Result<Vec<u8>, CallError> {
+        let too_long = || CallError::Nonsense(format!("it is longer than the {most} bytes that are allowed"));
+        if response.content_length().is_some_and(|declared| declared > most as u64) {
+            return Err(too_long());
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(|error| self.unanswered(&error))? {
+            body.extend_from_slice(&piece);
+            if body.len() > most {
+                return Err(too_long());
+            }
+        }
+        Ok(body)
+    }
+}
+
+/// A header's text.
+pub(super) fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// Whether an answer is of this kind.
+pub(super) fn is_kind(response: &Response, kind: &str) -> bool {
+    let found = text(response.headers(), &CONTENT_TYPE).unwrap_or_default();
+    found.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(kind)
+}
+
+/// Headers with these added.
+pub(super) fn with(headers: impl IntoIterator<Item = (String, String)>, accept: &'static str) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    map.insert(ACCEPT, HeaderValue::from_static(accept));
+    // What comes here is encoded already where it has to be.
+    let good = headers
+        .into_iter()
+        .filter_map(|(name, value)| Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?)));
+    map.extend(good);
+    map
+}
+
+/// The headers that a person gave, or what is wrong with one. Its value is never shown.
+fn checked(headers: &[(String, String)]) -> Result<HeaderMap, String> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let shown = name.escape_debug();
+        let key = HeaderName::try_from(name.trim()).map_err(|_| format!("`{shown}` is no name of a header"))?;
+        if NOT_OURS.contains(&key.as_str()) {
+            return Err(format!("the header `{shown}` belongs to the connection and cannot be set"));
+        }
+        let mut value = HeaderValue::try_from(value.trim())
+            .map_err(|_| format!("the value of the header `{shown}` has characters that no header can hold"))?;
+        value.set_sensitive(true);
+        map.append(key, value);
+    }
+    Ok(map)
+}
