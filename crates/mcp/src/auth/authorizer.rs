@@ -8,7 +8,7 @@ use kitbag_model::Secret;
 use url::Url;
 
 use super::error::AuthError;
-use super::http::{Dialer, Http, LONGEST};
+use super::http::{Egress, Http, LONGEST};
 use super::keeper::{Keeper, Kind, Slot};
 use super::records::{TokenRecord, seconds};
 
@@ -100,7 +100,7 @@ pub enum Status {
 
 /// Has tokens for servers. One for the whole process, so that a token is renewed by one flight.
 pub struct Authorizer {
-    dialer: Arc<dyn Dialer>,
+    egress: Egress,
     keeper: Arc<dyn Keeper>,
     longest: Duration,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
@@ -140,9 +140,9 @@ impl Flight {
 }
 
 impl Authorizer {
-    /// With what dials and what keeps.
-    pub fn new(dialer: Arc<dyn Dialer>, keeper: Arc<dyn Keeper>) -> Self {
-        Self { dialer, keeper, longest: LONGEST, clock: Box::new(SystemTime::now), flights: Mutex::default() }
+    /// With who says whom an organisation may dial, and with what keeps.
+    pub fn new(egress: Egress, keeper: Arc<dyn Keeper>) -> Self {
+        Self { egress, keeper, longest: LONGEST, clock: Box::new(SystemTime::now), flights: Mutex::default() }
     }
 
     /// With another clock, for those who cannot wait until a token expires.
@@ -173,7 +173,7 @@ impl Authorizer {
     }
 
     pub(super) fn http(&self, org: &str) -> Http {
-        Http { dialer: Arc::clone(&self.dialer), org: org.to_owned(), longest: self.longest }
+        Http { egress: (self.egress)(org), longest: self.longest }
     }
 
     /// Seconds since 1970.

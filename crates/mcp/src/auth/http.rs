@@ -1,22 +1,20 @@
 //! Every request of this room goes through here: by a client that was judged for the address, bounded in size and time, following
 //! nothing.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kitbag_guard::dial::{EgressPolicy, OriginClient, innermost};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder};
 use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::error::AuthError;
-use crate::connection::Boxed;
 
-/// Gives clients for addresses that strangers named.
-pub trait Dialer: Send + Sync + 'static {
-    /// A client that may dial `url` for `org`, or why none may. It must follow no redirect and use no proxy that nobody configured.
-    fn client<'a>(&'a self, org: &'a str, url: &'a Url) -> Boxed<'a, Result<reqwest::Client, String>>;
-}
+/// Whom we may dial, by organisation.
+pub type Egress = Arc<dyn Fn(&str) -> EgressPolicy + Send + Sync>;
 
 /// The most bytes of an answer. Descriptions of authorization servers have a few thousand.
 const LARGEST: usize = 256 * 1024;
@@ -44,8 +42,7 @@ impl Answer {
 /// What dials for one organisation.
 #[derive(Clone)]
 pub(super) struct Http {
-    pub(super) dialer: Arc<dyn Dialer>,
-    pub(super) org: String,
+    pub(super) egress: EgressPolicy,
     pub(super) longest: Duration,
 }
 
@@ -95,17 +92,15 @@ impl Http {
         url: &Url,
         fill: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<Answer, AuthError> {
-        let client = self.dialer.client(&self.org, url).await.map_err(|reason| unreachable(url, reason))?;
+        let refused = |reason: &dyn Display| unreachable(url, reason.to_string());
+        let client = OriginClient::new(url, &self.egress, self.longest).await.map_err(|error| refused(&error))?;
         let request = client
-            .request(method, url.clone())
+            .request(method, url)
+            .map_err(|error| refused(&error))?
             .header(ACCEPT, "application/json")
             // What is not compressed cannot be a bomb.
             .header(ACCEPT_ENCODING, "identity");
         let mut response = fill(request).send().await.map_err(|error| unreachable(url, innermost(&error)))?;
-        // A client that follows redirects would take secrets wherever a stranger points.
-        if response.url() != url {
-            return Err(nonsense(url, "it sent us elsewhere"));
-        }
         if response.headers().get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity") {
             return Err(nonsense(url, "it is compressed, which was not asked for"));
         }
@@ -131,13 +126,4 @@ pub(super) fn nonsense(url: &Url, reason: &str) -> AuthError {
 
 fn unreachable(url: &Url, reason: String) -> AuthError {
     AuthError::Unreachable { host: host(url), reason }
-}
-
-/// The cause at the bottom. Those above it repeat the address.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }

@@ -1,4 +1,4 @@
-//! Which addresses of strangers are used at all. Whether they may be dialled is the dialer's question; these rules also hold for the
+//! Which addresses of strangers are used at all. Whether they may be dialled is the egress policy's question; these rules also hold for the
 //! one that a browser opens.
 
 use url::{Host, Url};

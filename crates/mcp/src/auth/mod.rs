@@ -1,8 +1,8 @@
 //! Signing in at remote servers: OAuth as the protocol's authorization chapter wants it.
 //!
 //! An [`Authorizer`] finds out who signs people in for a server, sends a person there, takes the code that comes back, and has a
-//! current token whenever one is needed. It keeps what it knows through a [`Keeper`] (sealed by whoever gives one) and dials through a
-//! [`Dialer`]. It knows nothing of routes, cookies or databases. Everything that a server or an authorization server says is a
+//! current token whenever one is needed. It keeps what it knows through a [`Keeper`] (sealed by whoever gives one) and dials
+//! whom an [`Egress`] allows. It knows nothing of routes, cookies or databases. Everything that a server or an authorization server says is a
 //! stranger's word: addresses are judged, answers are bounded, and a token goes to the one server that it was had for.
 //!
 //! rmcp has OAuth too. It is not used: it keeps one sign-in in memory and in one process, follows metadata to addresses that nobody
@@ -33,6 +33,6 @@ pub use authorizer::{Authorizer, Callback, Finished, Refusal, Server, Started, S
 pub use challenge::Challenge;
 pub use client::{ClientSettings, Grant, Proof, RegisteredClient, SigningAlgorithm, client_document};
 pub use error::AuthError;
-pub use http::Dialer;
+pub use http::Egress;
 pub use keeper::{InMemory, Keeper, KeeperError, Kind, Slot};
 pub use tokens::ServerTokens;

@@ -25,12 +25,13 @@ pub struct ServerTokens {
 /// After a token has taken the place of another one, requests with the old one may still be under way for this long. Who repeats them
 /// gets the new one.
 const OVERLAP: Duration = Duration::from_secs(30);
+const MOST_EXCUSES: u8 = 8;
 
 #[derive(Default)]
 struct Last {
     token: Option<Secret>,
-    /// When it took the place of another one.
-    replaced: Option<Instant>,
+    /// When it took the place of another one, and how often that was an excuse since.
+    replaced: Option<(Instant, u8)>,
 }
 
 impl Last {
@@ -38,9 +39,20 @@ impl Last {
         if let (Some(old), Some(new)) = (&self.token, &token)
             && old.expose() != new.expose()
         {
-            self.replaced = Some(Instant::now());
+            self.replaced = Some((Instant::now(), 0));
         }
         self.token = token;
+    }
+
+    /// Whether what was refused may have been an old token. Not without end: if it is the new one, somebody must be told.
+    fn overlaps(&mut self) -> bool {
+        match &mut self.replaced {
+            Some((at, excuses)) if at.elapsed() < OVERLAP && *excuses < MOST_EXCUSES => {
+                *excuses += 1;
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -77,14 +89,14 @@ impl Tokens for ServerTokens {
 
     fn refused(&self, challenge: Option<String>) -> Boxed<'_, bool> {
         Box::pin(async move {
-            let (used, overlaps) = {
-                let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-                (last.token.clone(), last.replaced.is_some_and(|at| at.elapsed() < OVERLAP))
+            let read = challenge.as_deref().map(Challenge::parse).unwrap_or_default();
+            let used = {
+                let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+                if !read.is_insufficient_scope() && last.overlaps() {
+                    return true;
+                }
+                last.token.clone()
             };
-            // It may have been the old one that was refused.
-            if overlaps && !challenge.as_deref().map(Challenge::parse).unwrap_or_default().is_insufficient_scope() {
-                return true;
-            }
             let verdict =
                 self.authorizer.refused(&self.server, used.as_ref(), challenge.as_deref(), &self.settings).await;
             let renewed = matches!(verdict, Ok(Refusal::Renewed));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_mcp::auth::{AuthError, Authorizer, Dialer, InMemory, Kind, Server};
-use kitbag_mcp::connection::Boxed;
+use kitbag_guard::dial::EgressPolicy;
+use kitbag_mcp::auth::{AuthError, Authorizer, InMemory, Kind, Server};
 use serde_json::json;
 use url::Url;
 
@@ -90,19 +90,11 @@ async fn authorization_servers_are_judged() {
     assert!(matches!(desk.begin(None).await, Err(AuthError::NoResourceMetadata { .. })));
 }
 
-/// Fails the test when it is asked for anything but the server itself.
-struct Only(&'static str);
-
-impl Dialer for Only {
-    fn client<'a>(&'a self, _org: &'a str, url: &'a Url) -> Boxed<'a, Result<reqwest::Client, String>> {
-        assert_eq!(url.host_str(), Some(self.0));
-        Box::pin(async { Err("the policy says no".to_owned()) })
-    }
-}
-
 #[tokio::test]
 async fn a_server_out_there_does_not_send_us_to_this_machine() {
-    let auth = Authorizer::new(Arc::new(Only("mcp.example")), Arc::new(InMemory::default()));
+    // Not even where this machine may be dialled.
+    let egress = |org: &str| EgressPolicy { allow_private: org == "local", ..EgressPolicy::default() };
+    let auth = Authorizer::new(Arc::new(egress), Arc::new(InMemory::default()));
     let url = Url::parse("https://mcp.example/mcp").unwrap();
     let server = Server { org: "local".into(), key: "t~s".into(), url };
     let settings = kitbag_mcp::auth::ClientSettings::named("Kitbag");
@@ -117,12 +109,10 @@ async fn a_server_out_there_does_not_send_us_to_this_machine() {
         let error = auth.begin(&server, ME, Some(&header), BACK, &settings).await.unwrap_err();
         assert!(matches!(error, AuthError::Hostile { .. }), "{address}: {error}");
     }
-    // What may be dialled is the dialer's to say.
-    let error = auth.begin(&server, ME, None, BACK, &settings).await.unwrap_err();
-    assert!(
-        matches!(&error, AuthError::Unreachable { host, reason } if host == "mcp.example" && reason.contains("policy")),
-        "{error}"
-    );
+    // What may be dialled is each organisation's to say, and asked before anything is.
+    let inside = Server { org: "acme".into(), url: Url::parse("https://10.0.0.1/mcp").unwrap(), ..server.clone() };
+    let error = auth.begin(&inside, ME, None, BACK, &settings).await.unwrap_err();
+    assert!(matches!(&error, AuthError::Unreachable { reason, .. } if reason.contains("not dialled")), "{error}");
     // And a token never travels in the open.
     let open = Server { url: Url::parse("http://mcp.example/mcp").unwrap(), ..server };
     assert!(matches!(auth.begin(&open, ME, None, BACK, &settings).await, Err(AuthError::Hostile { .. })));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use kitbag_guard::dial::EgressPolicy;
 use kitbag_mcp::auth::{
-    AuthError, Authorizer, Callback, ClientSettings, Dialer, Finished, InMemory, Keeper, Kind, Server, Slot, Started,
+    AuthError, Authorizer, Callback, ClientSettings, Egress, Finished, InMemory, Keeper, Kind, Server, Slot, Started,
 };
-use kitbag_mcp::connection::Boxed;
 use url::Url;
 
 use super::stand::{Stand, pairs};
@@ -15,13 +15,9 @@ use super::stand::{Stand, pairs};
 pub const BACK: &str = "http://127.0.0.1:8700/oauth/callback";
 pub const ME: &str = "me";
 
-/// Dials this machine.
-pub struct Here(reqwest::Client);
-
-impl Dialer for Here {
-    fn client<'a>(&'a self, _org: &'a str, _url: &'a Url) -> Boxed<'a, Result<reqwest::Client, String>> {
-        Box::pin(async move { Ok(self.0.clone()) })
-    }
+/// Everything on this machine may be dialled.
+fn here() -> Egress {
+    Arc::new(|_| EgressPolicy { allow_private: true, ..EgressPolicy::default() })
 }
 
 pub struct Desk {
@@ -42,7 +38,7 @@ impl Desk {
         let browser = kitbag_guard::dial::loopback_client().unwrap();
         let keeper = Arc::new(InMemory::default());
         let clock = Arc::new(AtomicU64::new(1_800_000_000));
-        let auth = Authorizer::new(Arc::new(Here(browser.clone())), keeper.clone()).with_clock({
+        let auth = Authorizer::new(here(), keeper.clone()).with_clock({
             let clock = clock.clone();
             move || SystemTime::UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::SeqCst))
         });
@@ -54,7 +50,7 @@ impl Desk {
     /// Another process on the same database.
     pub fn another_process(&self) -> Self {
         let clock = self.clock.clone();
-        let auth = Authorizer::new(Arc::new(Here(self.browser.clone())), self.keeper.clone())
+        let auth = Authorizer::new(here(), self.keeper.clone())
             .with_clock(move || SystemTime::UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::SeqCst)));
         Self {
             auth: Arc::new(auth),
