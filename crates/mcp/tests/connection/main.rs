@@ -1,5 +1,14 @@
 //! Connections to real servers, and to twins of them that misbehave.
 #![allow(missing_docs)]
 
-mod honest;
+mod calls;
+mod conformance;
+mod limits;
+mod listing;
+mod negotiation;
+mod old;
+mod process;
+mod real;
 mod support;
+mod tokens;
+mod web;
