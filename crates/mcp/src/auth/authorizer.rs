@@ -120,8 +120,8 @@ pub(super) struct Known {
     pub(super) server: Option<Url>,
     /// What was found for it.
     pub(super) tokens: Option<Arc<TokenRecord>>,
-    /// Renewing failed; until then it is not tried again while the token is still good.
-    pub(super) patience: Option<SystemTime>,
+    /// Why it failed the last time, and until when nobody tries again.
+    pub(super) failed: Option<(SystemTime, AuthError)>,
 }
 
 impl Flight {
@@ -130,12 +130,12 @@ impl Flight {
     }
 
     pub(super) fn learn(&self, server: &Server, tokens: Option<Arc<TokenRecord>>) {
-        let known = Known { server: Some(server.url.clone()), tokens, patience: None };
+        let known = Known { server: Some(server.url.clone()), tokens, failed: None };
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    pub(super) fn wait_until(&self, time: SystemTime) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).patience = Some(time);
+    pub(super) fn fail(&self, until: SystemTime, error: AuthError) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).failed = Some((until, error));
     }
 }
 
@@ -190,6 +190,11 @@ impl Authorizer {
         Arc::clone(flights.entry((server.org.clone(), server.key.clone())).or_default())
     }
 
+    pub(super) fn forget_flight(&self, server: &Server) {
+        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        flights.remove(&(server.org.clone(), server.key.clone()));
+    }
+
     /// What is kept about the tokens of this server at this address. Those that were had for another address are none.
     pub(super) async fn load_tokens(&self, server: &Server) -> Result<Option<Arc<TokenRecord>>, AuthError> {
         let found: Option<TokenRecord> = self.load(server, Kind::Tokens).await?;
@@ -206,7 +211,8 @@ impl Authorizer {
 
     pub(super) async fn load_slot<T: serde::de::DeserializeOwned>(&self, slot: &Slot) -> Result<Option<T>, AuthError> {
         match self.keeper.load(slot).await? {
-            Some(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|_| AuthError::Unreadable),
+            // What another version kept, and this one cannot read, is as good as nothing: somebody signs in again.
+            Some(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
             None => Ok(None),
         }
     }

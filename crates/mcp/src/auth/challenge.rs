@@ -135,4 +135,20 @@ mod tests {
         }
         assert_eq!(Challenge::parse("Bearer scope=\"a\u{7}b \u{e9} ok\\\"x c\"").scopes, ["c"]);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_header_is_read(header in ".*") {
+            Challenge::parse(&header);
+        }
+
+        #[test]
+        fn what_is_quoted_comes_out_as_it_was(value in "[ -~]{0,40}", before in "(Basic realm=\"x\", |Negotiate YWI=, |)") {
+            let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
+            let header = format!("{before}Bearer error=\"{quoted}\", resource_metadata=\"{quoted}\"");
+            let read = Challenge::parse(&header);
+            proptest::prop_assert_eq!(read.error.as_deref(), Some(value.as_str()));
+            proptest::prop_assert_eq!(read.resource_metadata.as_deref(), Some(value.as_str()));
+        }
+    }
 }

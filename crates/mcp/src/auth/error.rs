@@ -126,6 +126,9 @@ pub enum AuthError {
         /// Its own words.
         description: Option<String>,
     },
+    /// Kitbag is being stopped.
+    #[error("Kitbag is being stopped")]
+    Interrupted,
     /// The answer has neither a code nor an error.
     #[error("the answer of the authorization server has no code in it")]
     NoCode,

@@ -11,11 +11,12 @@ use super::begin::{is_over, server_of};
 use super::error::{AuthError, tame};
 use super::keeper::{Kind, Slot};
 use super::records::SignInRecord;
+use super::renew::see_through;
 use super::token::{self, Proven};
 
 impl Authorizer {
     /// Ends a sign-in that `person` of `org` began, with what came back. It is good for once, whatever comes of it.
-    pub async fn finish(&self, org: &str, person: &str, callback: Callback) -> Result<Finished, AuthError> {
+    pub async fn finish(self: &Arc<Self>, org: &str, person: &str, callback: Callback) -> Result<Finished, AuthError> {
         let key = server_of(&callback.state).ok_or(AuthError::UnknownState)?;
         let slot = Slot { org: org.to_owned(), server: key, kind: Kind::SignIn };
         let record: SignInRecord = self.load_slot(&slot).await?.ok_or(AuthError::UnknownState)?;
@@ -36,8 +37,13 @@ impl Authorizer {
         let code = code(callback, &record)?;
         let url = Url::parse(&record.server).map_err(|_| AuthError::Unreadable)?;
         let server = Server { org: slot.org, key: slot.server, url };
-        self.exchange(&server, &record, &code).await?;
-        Ok(Finished { server: server.key })
+        let this = Arc::clone(self);
+        // A browser that goes away does not take the tokens with it: the code is used up.
+        see_through(async move {
+            this.exchange(&server, &record, &code).await?;
+            Ok(Finished { server: server.key })
+        })
+        .await
     }
 
     async fn exchange(&self, server: &Server, record: &SignInRecord, code: &Secret) -> Result<(), AuthError> {

@@ -45,7 +45,7 @@ pub struct KeeperError(pub String);
 
 /// Keeps values that hold secrets: seals them with the slot as context, and gives them back only for the same slot.
 pub trait Keeper: Send + Sync + 'static {
-    /// What is in the slot.
+    /// What is in the slot. What cannot be unsealed any more (the master key is another one) is nothing: somebody signs in again.
     fn load<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Result<Option<Vec<u8>>, KeeperError>>;
 
     /// Puts something in, in place of what was there.

@@ -19,6 +19,7 @@ mod http;
 mod issuer;
 mod judge;
 mod keeper;
+mod machine;
 mod pkce;
 mod records;
 mod registration;

@@ -1,7 +1,7 @@
 //! A current token whenever one is needed: renewed ahead of its end, by one flight, and fetched anew when a server refuses it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use kitbag_model::Secret;
 
@@ -11,63 +11,121 @@ use super::client::{ClientSettings, Grant, Proof, RegisteredClient};
 use super::error::AuthError;
 use super::keeper::Kind;
 use super::pkce;
-use super::records::{ClientRecord, Issuer, SignInRecord, TokenRecord};
+use super::records::TokenRecord;
 use super::scopes;
 use super::token::{self, Proven};
 
-/// After a failure, how long a token that is still good is used without another try.
+/// After a failure, how many seconds nobody tries again: a good token is used, and without one the failure is told again.
 const PATIENCE: u64 = 30;
 /// A token that was had within so many seconds and is refused does not get better by another renewal.
 const JUST_NOW: u64 = 30;
 
 impl Authorizer {
     /// The token to send to `server`, renewed if its end is near. None: a person must sign in. It goes to this server and nowhere else.
-    pub async fn bearer(&self, server: &Server, settings: &ClientSettings) -> Result<Option<Secret>, AuthError> {
-        let flight = self.flight(server);
+    pub async fn bearer(
+        self: &Arc<Self>,
+        server: &Server,
+        settings: &ClientSettings,
+    ) -> Result<Option<Secret>, AuthError> {
+        if let Some(answer) = self.at_once(&self.flight(server), server, settings, false) {
+            return answer;
+        }
+        let (this, server, settings) = (Arc::clone(self), server.clone(), settings.clone());
+        see_through(async move { this.after_all(&server, &settings).await }).await
+    }
+
+    /// What to do after `server` refused the token `used` (or the lack of one) with the header `challenge`.
+    pub async fn refused(
+        self: &Arc<Self>,
+        server: &Server,
+        used: Option<&Secret>,
+        challenge: Option<&str>,
+        settings: &ClientSettings,
+    ) -> Result<Refusal, AuthError> {
+        let (this, server, settings) = (Arc::clone(self), server.clone(), settings.clone());
+        let (used, challenge) = (used.cloned(), challenge.map(Challenge::parse).unwrap_or_default());
+        see_through(async move { this.judge_refusal(&server, used.as_ref(), challenge, &settings).await }).await
+    }
+
+    /// The answer that needs nobody. `held`: who asks would be the one to renew it.
+    fn at_once(
+        &self,
+        flight: &Flight,
+        server: &Server,
+        settings: &ClientSettings,
+        held: bool,
+    ) -> Option<Result<Option<Secret>, AuthError>> {
         let known = flight.known();
-        // That there is none is known as well; a server that wants one says so, and then what is kept is looked at again.
-        let current = known.server.as_ref() == Some(&server.url);
-        if current && known.tokens.is_none() && settings.grant == Grant::Person {
-            return Ok(None);
+        if known.server.as_ref() != Some(&server.url) {
+            return None;
         }
-        if let Some(tokens) = known.tokens.as_ref().filter(|_| current) {
-            let now = self.now();
-            let patient = known.patience.is_some_and(|until| self.time() < until);
-            if !tokens.is_due(now) || (patient && !tokens.is_over(now)) {
-                return Ok(Some(access(tokens)));
-            }
-            // Somebody is renewing it. While it is still good nobody else needs to wait.
-            if !tokens.is_over(now) && flight.lock.try_lock().is_err() {
-                return Ok(Some(access(tokens)));
-            }
+        let failed = known.failed.filter(|(until, _)| self.time() < *until).map(|(_, error)| error);
+        let Some(tokens) = known.tokens else {
+            return match failed {
+                Some(error) => Some(Err(error)),
+                // That there is none is known as well; a server that wants one says so, and then what is kept is looked at again.
+                None => (settings.grant == Grant::Person).then_some(Ok(None)),
+            };
+        };
+        let now = self.now();
+        if tokens.is_over(now) {
+            return failed.map(Err);
         }
+        // If somebody is renewing it, nobody else needs to wait while it is still good.
+        let good = !tokens.is_due(now) || failed.is_some() || (!held && flight.lock.try_lock().is_err());
+        good.then(|| Ok(Some(access(&tokens))))
+    }
+
+    /// The answer that takes a flight.
+    async fn after_all(&self, server: &Server, settings: &ClientSettings) -> Result<Option<Secret>, AuthError> {
+        let flight = self.flight(server);
         let _held = flight.lock.lock().await;
-        // Another flight, or another process, may have been faster: what is kept is what counts.
-        let tokens = self.load_tokens(server).await?;
-        flight.learn(server, tokens.clone());
-        match tokens {
+        // While this one waited for its turn, another one may have found out.
+        if let Some(answer) = self.at_once(&flight, server, settings, true) {
+            return answer;
+        }
+        let tokens = self.look(server, &flight).await?;
+        let answer = match tokens {
             Some(tokens) if !tokens.is_due(self.now()) => Ok(Some(access(&tokens))),
             Some(tokens) => self.renew(server, &flight, &tokens, settings).await,
             None if settings.grant == Grant::Machine => {
                 self.machine(server, &flight, &Challenge::default(), settings).await.map(Some)
             }
             None => Ok(None),
+        };
+        if let Err(error @ (AuthError::Unreachable { .. } | AuthError::Nonsense { .. })) = &answer {
+            flight.fail(self.later(), error.clone());
         }
+        answer
     }
 
-    /// What to do after `server` refused the token `used` (or the lack of one) with the header `challenge`.
-    pub async fn refused(
+    /// What is kept; who calls holds the lock. Another process may have been faster, so that is what counts, unless what this one knows is
+    /// newer and could not be kept.
+    async fn look(&self, server: &Server, flight: &Flight) -> Result<Option<Arc<TokenRecord>>, AuthError> {
+        let kept = self.load_tokens(server).await?;
+        let known = flight.known().tokens.filter(|known| known.server == server.url.as_str());
+        let newest = match (kept, known) {
+            (Some(kept), Some(known)) if known.obtained_at > kept.obtained_at => Some(known),
+            (kept, _) => kept,
+        };
+        flight.learn(server, newest.clone());
+        Ok(newest)
+    }
+
+    fn later(&self) -> SystemTime {
+        self.time() + Duration::from_secs(PATIENCE + pkce::below(PATIENCE))
+    }
+
+    async fn judge_refusal(
         &self,
         server: &Server,
         used: Option<&Secret>,
-        challenge: Option<&str>,
+        challenge: Challenge,
         settings: &ClientSettings,
     ) -> Result<Refusal, AuthError> {
-        let challenge = challenge.map(Challenge::parse).unwrap_or_default();
         let flight = self.flight(server);
         let _held = flight.lock.lock().await;
-        let tokens = self.load_tokens(server).await?;
-        flight.learn(server, tokens.clone());
+        let tokens = self.look(server, &flight).await?;
         let machine = settings.grant == Grant::Machine;
         let Some(tokens) = tokens else {
             if machine {
@@ -140,10 +198,10 @@ impl Authorizer {
         };
         match renewed {
             Ok(Some(renewed)) => {
+                // Known first: the old refresh token is used up, whether or not the new one can be kept.
+                flight.learn(server, Some(Arc::new(renewed.clone())));
                 self.save(server, Kind::Tokens, &renewed).await?;
-                let secret = access(&renewed);
-                flight.learn(server, Some(Arc::new(renewed)));
-                Ok(Some(secret))
+                Ok(Some(access(&renewed)))
             }
             Ok(None) => Ok(still_good.then(|| access(tokens))),
             Err(AuthError::Denied { code, .. }) if code == "invalid_grant" || code == "invalid_client" => {
@@ -153,8 +211,8 @@ impl Authorizer {
                 self.give_up_renewing(server, flight, tokens).await
             }
             // It does not answer, or not sensibly. A token that is still good is better than none.
-            Err(_) if still_good => {
-                flight.wait_until(self.time() + Duration::from_secs(PATIENCE + pkce::below(PATIENCE)));
+            Err(error) if still_good => {
+                flight.fail(self.later(), error);
                 Ok(Some(access(tokens)))
             }
             Err(error) => Err(error),
@@ -205,59 +263,16 @@ impl Authorizer {
         let renewed = granted.renew(tokens, self.now());
         Ok(TokenRecord { missing: tokens.missing.clone(), ..renewed })
     }
+}
 
-    /// A token for Kitbag itself; who calls holds the lock.
-    async fn machine(
-        &self,
-        server: &Server,
-        flight: &Flight,
-        challenge: &Challenge,
-        settings: &ClientSettings,
-    ) -> Result<Secret, AuthError> {
-        let Some(client) = &settings.registered else {
-            return Err(AuthError::Settings("to sign in without a person, a registered client is needed"));
-        };
-        let (resource, issuer) = self.who_signs_in(server, challenge).await?;
-        let mut record: ClientRecord = self.load(server, Kind::Client).await?.unwrap_or_default();
-        let identity = self.given(server, &issuer, client, &mut record).await?;
-        let before = flight.known().tokens.map(|tokens| tokens.asked.clone()).unwrap_or_default();
-        let wanted = if !challenge.scopes.is_empty() {
-            &challenge.scopes
-        } else if !settings.scopes.is_empty() {
-            &settings.scopes
-        } else {
-            &resource.scopes
-        };
-        let scopes = scopes::union(&before, &scopes::clean(wanted.iter().cloned()));
-        let proven = Proven::new(&identity, &issuer.issuer, self.now())?;
-        let scope = scopes.join(" ");
-        let mut form = vec![("grant_type", "client_credentials"), ("resource", resource.name.as_str())];
-        if !scope.is_empty() {
-            form.push(("scope", &scope));
-        }
-        let granted = token::ask(&self.http(&server.org), issuer.token_endpoint.as_str(), proven, &form).await?;
-        let as_if = SignInRecord {
-            state: String::new(),
-            person: String::new(),
-            server: server.url.to_string(),
-            resource: resource.name.clone(),
-            issuer: Issuer {
-                name: issuer.issuer.clone(),
-                token_endpoint: issuer.token_endpoint.to_string(),
-                revocation_endpoint: issuer.revocation_endpoint.as_ref().map(url::Url::to_string),
-            },
-            iss_required: false,
-            identity,
-            verifier: String::new(),
-            redirect_uri: String::new(),
-            scopes,
-            expires_at: 0,
-        };
-        // A refresh token would be one secret more to lose: the client's own proof is enough (RFC 6749, 4.4.3).
-        let tokens = TokenRecord { machine: true, refresh: None, ..granted.into_record(&as_if, self.now()) };
-        self.save(server, Kind::Tokens, &tokens).await?;
-        let secret = access(&tokens);
-        flight.learn(server, Some(Arc::new(tokens)));
-        Ok(secret)
+/// Goes on to the end even if nobody waits for it any more. A call that is given up half-way must not take with it the answer that has the
+/// next refresh token: the last one is used up by then.
+pub(super) async fn see_through<T: Send + 'static>(
+    work: impl Future<Output = Result<T, AuthError>> + Send + 'static,
+) -> Result<T, AuthError> {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(AuthError::Interrupted),
     }
 }

@@ -15,7 +15,7 @@ impl Authorizer {
         let flight = self.flight(server);
         let _held = flight.lock.lock().await;
         // Whatever address they were had for: this is about all that is kept.
-        let tokens: Option<TokenRecord> = self.load(server, Kind::Tokens).await.unwrap_or_default();
+        let tokens: Option<TokenRecord> = self.load(server, Kind::Tokens).await?;
         // First here: after a crash in between nobody uses them any more.
         self.delete(server, Kind::Tokens).await?;
         self.delete(server, Kind::SignIn).await?;
@@ -30,6 +30,7 @@ impl Authorizer {
     pub async fn forget(&self, server: &Server) -> Result<bool, AuthError> {
         let told = self.revoke(server).await?;
         self.delete(server, Kind::Client).await?;
+        self.forget_flight(server);
         Ok(told)
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use kitbag_mcp::auth::{AuthError, Kind, Refusal, Status};
+use kitbag_mcp::auth::{AuthError, Grant, Keeper, Kind, Proof, Refusal, RegisteredClient, Slot, Status};
 use kitbag_mcp::connection::Tokens;
 use kitbag_model::Secret;
 use serde_json::json;
@@ -121,7 +122,11 @@ async fn while_nobody_answers_a_good_token_is_used() {
     desk.pass(100);
     assert!(matches!(desk.try_bearer().await, Err(AuthError::Unreachable { .. })));
     assert!(desk.kept(Kind::Tokens).await.is_some());
+    let asked = stand.asked("/token").len();
+    assert!(matches!(desk.try_bearer().await, Err(AuthError::Unreachable { .. })));
+    assert_eq!(stand.asked("/token").len(), asked);
     stand.set(|world| world.odd.clear());
+    desk.pass(60);
     assert!(desk.bearer().await.is_some());
 }
 
@@ -252,4 +257,91 @@ async fn a_connection_asks_and_is_told() {
     assert!(!tokens.refused(Some("Bearer error=\"insufficient_scope\", scope=\"more\"".into())).await);
     assert!(matches!(tokens.verdict(), Some(Ok(Refusal::SignIn { .. }))));
     assert_eq!(stand.asked("/token").len(), 2);
+}
+
+#[tokio::test]
+async fn who_gives_up_half_way_does_not_take_the_new_token_along() {
+    let (stand, desk, token) = signed_in().await;
+    desk.pass(4000);
+    stand.gate.forget_permits(usize::MAX);
+    let (auth, server, settings) = (desk.auth.clone(), desk.server.clone(), desk.settings.clone());
+    let waiting = tokio::spawn(async move { auth.bearer(&server, &settings).await });
+    while stand.asked("/token").len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    // The call that wanted it is cancelled, while the authorization server has used up the refresh token.
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    stand.gate.add_permits(1);
+    let renewed = desk.bearer().await.unwrap();
+    assert_ne!(renewed, token);
+    assert_eq!(stand.asked("/token").len(), 2);
+    assert!(desk.kept(Kind::Tokens).await.unwrap().contains(&renewed));
+}
+
+#[tokio::test]
+async fn a_browser_that_goes_away_does_not_take_the_tokens_along() {
+    let stand = Stand::start().await;
+    let desk = Desk::at(&stand);
+    let callback = desk.browse(&desk.begin(None).await.unwrap()).await;
+    stand.gate.forget_permits(usize::MAX);
+    let auth = desk.auth.clone();
+    let waiting = tokio::spawn(async move { auth.finish("local", "me", callback).await });
+    while stand.asked("/token").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    waiting.abort();
+    stand.gate.add_permits(1);
+    while desk.kept(Kind::Tokens).await.is_none() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_kept_is_not_lost() {
+    let (stand, desk, token) = signed_in().await;
+    desk.pass(4000);
+    desk.keeper.full.store(true, Ordering::SeqCst);
+    assert!(matches!(desk.try_bearer().await, Err(AuthError::Keeper(_))));
+    // It is told once; the token is there.
+    let renewed = desk.bearer().await.unwrap();
+    assert_ne!(renewed, token);
+    // What is kept has a refresh token that is used up, and is not what counts.
+    desk.keeper.full.store(false, Ordering::SeqCst);
+    desk.pass(4000);
+    let again = desk.bearer().await.unwrap();
+    assert!(again != renewed && desk.kept(Kind::Tokens).await.unwrap().contains(&again));
+    assert_eq!(stand.asked("/token").len(), 3);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_any_more_is_as_good_as_nothing() {
+    let stand = Stand::start().await;
+    let desk = Desk::at(&stand);
+    for kind in [Kind::Tokens, Kind::Client, Kind::SignIn] {
+        let slot = Slot { org: "local".into(), server: desk.server.key.clone(), kind };
+        desk.keeper.save(&slot, b"{\"of\":\"another version\"}".to_vec()).await.unwrap();
+    }
+    assert_eq!(desk.bearer().await, None);
+    assert_eq!(desk.auth.status(&desk.server).await.unwrap(), Status::SignedOut);
+    desk.sign_in(None).await.unwrap();
+    assert!(desk.bearer().await.is_some());
+}
+
+#[tokio::test]
+async fn a_machine_that_gets_no_answer_does_not_ask_at_every_turn() {
+    let stand = Stand::start().await;
+    let mut desk = Desk::at(&stand);
+    let proof = Proof::Secret(Secret::new("oil"));
+    desk.settings.registered = Some(RegisteredClient { id: "robot".into(), proof, issuer: None });
+    desk.settings.grant = Grant::Machine;
+    stand.set(|world| world.clients.insert("robot".into(), Some("oil".into())));
+    stand.odd("/token", Odd::Answer(500, vec![], String::new()));
+    for _ in 0..5 {
+        assert!(matches!(desk.try_bearer().await, Err(AuthError::Unreachable { .. })));
+    }
+    assert_eq!(stand.asked("/token").len(), 1);
+    stand.set(|world| world.odd.clear());
+    desk.pass(60);
+    assert!(desk.bearer().await.is_some());
 }

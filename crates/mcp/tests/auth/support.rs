@@ -1,13 +1,15 @@
 //! What every test of signing in needs: an authorizer with a clock that can be set, and a person with a browser.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use kitbag_guard::dial::EgressPolicy;
 use kitbag_mcp::auth::{
-    AuthError, Authorizer, Callback, ClientSettings, Egress, Finished, InMemory, Keeper, Kind, Server, Slot, Started,
+    AuthError, Authorizer, Callback, ClientSettings, Egress, Finished, InMemory, Keeper, KeeperError, Kind, Server,
+    Slot, Started,
 };
+use kitbag_mcp::connection::Boxed;
 use url::Url;
 
 use super::stand::{Stand, pairs};
@@ -20,9 +22,33 @@ fn here() -> Egress {
     Arc::new(|_| EgressPolicy { allow_private: true, ..EgressPolicy::default() })
 }
 
+/// Keeps in memory, and fails when a test says so.
+#[derive(Default)]
+pub struct Shelf {
+    inside: InMemory,
+    pub full: AtomicBool,
+}
+
+impl Keeper for Shelf {
+    fn load<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Result<Option<Vec<u8>>, KeeperError>> {
+        self.inside.load(slot)
+    }
+
+    fn save<'a>(&'a self, slot: &'a Slot, value: Vec<u8>) -> Boxed<'a, Result<(), KeeperError>> {
+        if self.full.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(KeeperError("the disk is full".to_owned())) });
+        }
+        self.inside.save(slot, value)
+    }
+
+    fn delete<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Result<bool, KeeperError>> {
+        self.inside.delete(slot)
+    }
+}
+
 pub struct Desk {
     pub auth: Arc<Authorizer>,
-    pub keeper: Arc<InMemory>,
+    pub keeper: Arc<Shelf>,
     pub server: Server,
     pub settings: ClientSettings,
     clock: Arc<AtomicU64>,
@@ -36,7 +62,7 @@ impl Desk {
 
     pub fn of(url: &str) -> Self {
         let browser = kitbag_guard::dial::loopback_client().unwrap();
-        let keeper = Arc::new(InMemory::default());
+        let keeper = Arc::new(Shelf::default());
         let clock = Arc::new(AtomicU64::new(1_800_000_000));
         let auth = Authorizer::new(here(), keeper.clone()).with_clock({
             let clock = clock.clone();
