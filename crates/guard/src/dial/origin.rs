@@ -29,7 +29,7 @@ impl OriginClient {
 
     /// The same, with names looked up elsewhere.
     pub(super) async fn looking_up(
-        names: impl Lookup + Send + Sync + 'static,
+        names: impl Lookup + Send + 'static,
         url: &Url,
         policy: &EgressPolicy,
         connect: Duration,
@@ -57,7 +57,7 @@ struct Judging<L> {
     policy: EgressPolicy,
 }
 
-impl<L: Lookup + Send + Sync + 'static> Resolve for Judging<L> {
+impl<L: Lookup + Send + 'static> Resolve for Judging<L> {
     fn resolve(&self, name: Name) -> Resolving {
         let (names, url, policy) = (self.names.clone(), self.url.clone(), self.policy.clone());
         Box::pin(async move {

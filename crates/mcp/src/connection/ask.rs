@@ -118,13 +118,12 @@ impl Asker {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if !self.asker.hub.forget(self.id) {
-            return;
-        }
-        if let Some(handle) = &self.handle {
+        let unanswered = self.asker.hub.forget(self.id);
+        // What was answered still reads the end of its answer, so that its connection can be used again.
+        if let Some(handle) = self.handle.as_ref().filter(|_| unanswered || self.asker.hub.reason().is_some()) {
             handle.abort();
         }
-        if self.tell {
+        if unanswered && self.tell {
             let params = json!({"requestId": self.id, "reason": self.reason});
             self.asker.notify("notifications/cancelled", Some(params), self.version.clone());
         }

@@ -121,9 +121,80 @@ fn is_token(text: &str) -> bool {
 
 /// A value as a header can hold it.
 fn encoded(value: &str) -> String {
-    let plain = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
-        && !value.starts_with(' ')
-        && !value.ends_with(' ')
-        && !(value.starts_with("=?base64?") && value.ends_with("?="));
-    if plain { value.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(value)) }
+    let odd = value.bytes().any(|byte| !(0x20..=0x7e).contains(&byte));
+    let trimmed = value.trim_matches(' ').len() < value.len();
+    let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
+    if odd || trimmed || looks_encoded { format!("=?base64?{}?=", STANDARD.encode(value)) } else { value.to_owned() }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(schema: &Value) -> Result<Vec<Mark>, String> {
+        marks(schema.as_object().unwrap())
+    }
+
+    #[test]
+    fn values_survive_as_headers() {
+        for (value, expected) in [
+            ("plain text", "plain text"),
+            ("", ""),
+            (" a", "=?base64?IGE=?="),
+            ("a ", "=?base64?YSA=?="),
+            ("a\r\nX-Evil: 1", "=?base64?YQ0KWC1FdmlsOiAx?="),
+            ("é", "=?base64?w6k=?="),
+            ("a\tb", "=?base64?YQli?="),
+            ("=?base64?eA==?=", "=?base64?PT9iYXNlNjQ/ZUE9PT89?="),
+        ] {
+            assert_eq!(encoded(value), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_found_wherever_their_marks_are() {
+        let schema = json!({"type": "object", "properties": {
+            "where": {"type": "string", "x-mcp-header": "Where"},
+            "deep": {"type": "object", "properties": {"flag": {"type": "boolean", "x-mcp-header": "Flag"}}},
+            "plain": {"type": "string", "default": {"x-mcp-header": "data"}},
+        }});
+        let marks = found(&schema).unwrap();
+        let arguments = json!({"where": "here", "deep": {"flag": true}, "plain": "x"});
+        let headers = of_arguments(&marks, &arguments);
+        let expected = [("Mcp-Param-Where", "here"), ("Mcp-Param-Flag", "true")];
+        assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(of_arguments(&marks, &json!({"where": null, "deep": 5})), []);
+    }
+
+    #[test]
+    fn a_mark_that_means_nothing_is_refused() {
+        let on = |property: Value| json!({"properties": {"a": property, "b": {"type": "string", "x-mcp-header": "B"}}});
+        for schema in [
+            on(json!({"type": "string", "x-mcp-header": ""})),
+            on(json!({"type": "string", "x-mcp-header": "A B"})),
+            on(json!({"type": "string", "x-mcp-header": "A\r\nB"})),
+            on(json!({"type": "string", "x-mcp-header": 5})),
+            on(json!({"type": "string", "x-mcp-header": "b"})),
+            on(json!({"type": "number", "x-mcp-header": "A"})),
+            on(json!({"x-mcp-header": "A"})),
+            on(json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
+            on(json!({"anyOf": [{"type": "string", "x-mcp-header": "A"}]})),
+            json!({"type": "string", "x-mcp-header": "A"}),
+            json!({"$defs": {"d": {"type": "string", "x-mcp-header": "A"}}}),
+        ] {
+            assert!(found(&schema).is_err(), "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_schema_without_bottom_is_looked_into_only_so_far() {
+        let mut schema = json!({"type": "string", "x-mcp-header": "A"});
+        for _ in 0..100 {
+            schema = json!({"type": "object", "properties": {"a": schema}, "anyOf": [{}, {}]});
+        }
+        assert_eq!(found(&schema).unwrap(), []);
+    }
 }

@@ -2,7 +2,7 @@
 //! answered. It parses without a model of the protocol's types, so that nothing that a server said is lost.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ pub(crate) struct Hub {
     questions: Arc<AtomicUsize>,
     second: Mutex<Second>,
     logged: Mutex<Second>,
+    /// There is a connection whose end is worth telling.
+    opened: AtomicBool,
 }
 
 /// What was counted since when.
@@ -68,6 +70,7 @@ impl Hub {
             questions: Arc::default(),
             second: now(),
             logged: now(),
+            opened: AtomicBool::new(false),
         })
     }
 
@@ -124,7 +127,15 @@ impl Hub {
         for (_, waiting) in waiting {
             let _ = waiting.reply.send(Err(CallError::Disconnected(reason.to_owned())));
         }
-        let _ = self.notices.send(Notice::Closed(reason.to_owned()));
+        if self.opened.load(Ordering::SeqCst) {
+            let _ = self.notices.send(Notice::Closed(reason.to_owned()));
+        }
+    }
+
+    /// From now on there is a connection. False if it is over already.
+    pub(super) fn open(&self) -> bool {
+        self.opened.store(true, Ordering::SeqCst);
+        self.reason().is_none()
     }
 
     /// Waits for the end.

@@ -8,6 +8,7 @@ mod calling;
 mod headers;
 pub(crate) mod hub;
 mod listing;
+mod negotiation;
 mod open;
 mod peers;
 

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::events::Events;
+use super::outbox::Outbox;
 use super::web::{Web, is_kind, with};
 use super::{Link, Outgoing};
 use crate::connection::{Boxed, CallError};
@@ -35,14 +36,13 @@ const FORGET: Duration = Duration::from_secs(2);
 
 pub(crate) struct Http {
     shared: Arc<Shared>,
+    outbox: Outbox,
     over: watch::Receiver<bool>,
 }
 
 struct Shared {
     web: Web,
     state: Mutex<State>,
-    /// False while the word that ends the greeting is on its way: nothing may overtake it.
-    greeted: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -54,7 +54,7 @@ struct State {
 
 impl Http {
     pub(crate) fn new(web: super::WebServer) -> Arc<Self> {
-        let shared = Arc::new(Shared { web: web.0, state: Mutex::default(), greeted: watch::Sender::new(true) });
+        let shared = Arc::new(Shared { web: web.0, state: Mutex::default() });
         let (ended, over) = watch::channel(false);
         let ending = shared.clone();
         tokio::spawn(async move {
@@ -62,27 +62,14 @@ impl Http {
             ending.forget_session().await;
             let _ = ended.send(true);
         });
-        Arc::new(Self { shared, over })
+        Arc::new(Self { shared, outbox: Outbox::new(), over })
     }
 }
 
 impl Link for Http {
     fn send(&self, message: Outgoing) -> Option<AbortHandle> {
         let shared = self.shared.clone();
-        let greeting = message.method == "notifications/initialized";
-        if greeting {
-            shared.greeted.send_replace(false);
-        }
-        let task = tokio::spawn(async move {
-            if !greeting {
-                let _ = shared.greeted.subscribe().wait_for(|greeted| *greeted).await;
-            }
-            shared.post(&message).await;
-            if greeting {
-                shared.greeted.send_replace(true);
-            }
-        });
-        Some(task.abort_handle())
+        self.outbox.send(message, async move |message| shared.post(&message).await)
     }
 
     fn has_headers(&self) -> bool {

@@ -3,6 +3,7 @@
 
 mod events;
 pub(crate) mod http;
+mod outbox;
 pub(crate) mod sse;
 pub(crate) mod stdio;
 mod web;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use reqwest::header::HeaderMap;
 use reqwest::{Method, Response};
-use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 use url::Url;
 
 use super::events::{Event, Events};
-use super::web::{is_kind, with};
+use super::outbox::Outbox;
+use super::web::{Web, is_kind, with};
 use super::{Link, Outgoing, WebServer};
 use crate::connection::{Boxed, CallError};
 
@@ -21,8 +21,7 @@ pub(crate) struct Sse {
     web: Arc<WebServer>,
     post: Url,
     reader: JoinHandle<()>,
-    /// False while the word that ends the greeting is on its way: nothing may overtake it.
-    greeted: watch::Sender<bool>,
+    outbox: Outbox,
 }
 
 impl Sse {
@@ -56,39 +55,14 @@ impl Sse {
         };
         let web = Arc::new(server);
         let reader = tokio::spawn(read(web.clone(), response, events, first));
-        Ok(Arc::new(Self { web, post, reader, greeted: watch::Sender::new(true) }))
+        Ok(Arc::new(Self { web, post, reader, outbox: Outbox::new() }))
     }
 }
 
 impl Link for Sse {
     fn send(&self, message: Outgoing) -> Option<AbortHandle> {
-        let (web, post, greeted) = (self.web.clone(), self.post.clone(), self.greeted.clone());
-        let greeting = message.method == "notifications/initialized";
-        if greeting {
-            greeted.send_replace(false);
-        }
-        let task = tokio::spawn(async move {
-            if !greeting {
-                let _ = greeted.subscribe().wait_for(|greeted| *greeted).await;
-            }
-            let (web, id) = (&web.0, message.id);
-            let sent = async {
-                let mut response = web.send(Method::POST, &post, &accept(), Some(&message.body)).await?;
-                let _ = web.body(&mut response, ACCEPTED).await;
-                let status = response.status();
-                if status.is_success() { Ok(()) } else { Err(CallError::Nonsense(format!("HTTP {status}"))) }
-            };
-            let sent = tokio::time::timeout(web.answer, sent).await;
-            match (sent.unwrap_or_else(|_| Err(CallError::Timeout(web.answer))), id) {
-                (Err(error), Some(id)) => web.hub.fail(id, error),
-                (Err(error), None) => web.hub.log(&format!("the server did not take a message: {error}")),
-                (Ok(()), _) => {}
-            }
-            if greeting {
-                greeted.send_replace(true);
-            }
-        });
-        Some(task.abort_handle())
+        let (web, place) = (self.web.clone(), self.post.clone());
+        self.outbox.send(message, async move |message| post(&web.0, &place, message).await)
     }
 
     fn ended(&self) -> Boxed<'_, ()> {
@@ -100,6 +74,21 @@ impl Link for Sse {
 impl Drop for Sse {
     fn drop(&mut self) {
         self.reader.abort();
+    }
+}
+
+async fn post(web: &Web, place: &Url, message: Outgoing) {
+    let sent = async {
+        let mut response = web.send(Method::POST, place, &accept(), Some(&message.body)).await?;
+        let _ = web.body(&mut response, ACCEPTED).await;
+        let status = response.status();
+        if status.is_success() { Ok(()) } else { Err(CallError::Nonsense(format!("HTTP {status}"))) }
+    };
+    let sent = tokio::time::timeout(web.answer, sent).await;
+    match (sent.unwrap_or(Err(CallError::Timeout(web.answer))), message.id) {
+        (Err(error), Some(id)) => web.hub.fail(id, error),
+        (Err(error), None) => web.hub.log(&format!("the server did not take a message: {error}")),
+        (Ok(()), _) => {}
     }
 }
 

@@ -57,6 +57,15 @@ async fn a_server_that_says_nothing_to_the_new_question_is_asked_the_old_one() {
 }
 
 #[tokio::test]
+async fn a_server_that_dies_of_the_new_question_is_started_again_for_the_old_one() {
+    let mut opened = open(&twin("dies_on_unknown", &[])).await;
+    assert_eq!(opened.connection.protocol_version(), "2025-11-25");
+    opened.connection.close().await;
+    // Nobody hears of the end of the first one.
+    assert_eq!(opened.the_end().await, ("it was closed".to_owned(), Vec::new()));
+}
+
+#[tokio::test]
 async fn an_error_of_the_new_kind_is_no_reason_to_fall_back() {
     for (code, supported, expected) in [
         ("-32022", "2027-01-01,2028-01-01", "2027-01-01"),

@@ -7,7 +7,7 @@ use kitbag_mcp::endpoint::Endpoint;
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::support::{call, is_alive, open, options, text, try_open, twin};
+use crate::support::{Seen, call, is_alive, open, options, text, try_open, twin};
 
 #[tokio::test]
 async fn it_is_started_as_it_is_written() {
@@ -49,6 +49,28 @@ async fn a_server_that_never_answers_meets_the_deadline_and_is_ended() {
     let options = Options { connect: Duration::from_millis(800), ..options() };
     let error = try_open(&twin("silent", &[]), &options).await.unwrap_err();
     assert_eq!(error.to_string(), "the server did not answer within 800ms");
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_given_up_leaves_nothing_behind() {
+    let seen = Seen::new();
+    let endpoint = twin("silent", &[seen.option()]);
+    let attempt = tokio::spawn(async move { try_open(&endpoint, &options()).await.map(drop) });
+    seen.wait(|message| message["method"] == "server/discover").await;
+    let option = seen.option();
+    let ours = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        all.filter(|entry| {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(&option)
+        })
+        .count()
+    };
+    assert_eq!(ours(), 1);
+    attempt.abort();
+    while ours() > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]

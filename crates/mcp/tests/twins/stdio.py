@@ -150,6 +150,11 @@ def ignores_unknown():
     serve(on_other=lambda request: True)
 
 
+def dies_on_unknown():
+    """Takes a first message that is no greeting for the end of the world."""
+    serve(on_other=lambda request: os._exit(1))
+
+
 def modern():
     for request in messages():
         method = request.get("method")
