@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod clients;
+mod connecting;
 mod flow;
 mod hostile;
 mod issuers;

@@ -316,7 +316,7 @@ fn reply(status: u16, headers: &[(&'static str, String)], body: String) -> Respo
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(status).unwrap();
     for (name, value) in headers {
-        response.headers_mut().insert(*name, value.parse().unwrap());
+        response.headers_mut().append(*name, value.parse().unwrap());
     }
     response
 }
