@@ -33,7 +33,7 @@ impl Person {
     pub fn new(url: &Url, options: &Options, scenario: &str, context: &Value) -> Result<Self, Failure> {
         let egress = options.egress.clone();
         let authorizer = Arc::new(Authorizer::new(Arc::new(move |_| egress.clone()), Arc::new(InMemory::default())));
-        let server = Server { org: "local".into(), key: "conformance~suite".into(), url: url.clone() };
+        let server = Server { org: "local".parse()?, key: "conformance~suite".parse()?, url: url.clone() };
         let settings = ClientSettings {
             metadata_url: Some(DOCUMENT.parse()?),
             registered: registered(context),

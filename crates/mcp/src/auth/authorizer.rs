@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use kitbag_model::Secret;
+use kitbag_model::{OrgId, Secret, ServerKey};
 use url::Url;
 
 use super::error::AuthError;
@@ -16,9 +16,9 @@ use super::records::{TokenRecord, seconds};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Server {
     /// Whose it is.
-    pub org: String,
+    pub org: OrgId,
     /// Its key in that organisation.
-    pub key: String,
+    pub key: ServerKey,
     /// Where it is, with every variable resolved. What was had for another address is not used for it.
     pub url: Url,
 }
@@ -58,7 +58,7 @@ pub struct Callback {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finished {
     /// The key of the server that can be connected to now.
-    pub server: String,
+    pub server: ServerKey,
 }
 
 /// What to do after a server refused a token.
@@ -104,7 +104,7 @@ pub struct Authorizer {
     keeper: Arc<dyn Keeper>,
     longest: Duration,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
-    flights: Mutex<HashMap<(String, String), Arc<Flight>>>,
+    flights: Mutex<HashMap<(OrgId, ServerKey), Arc<Flight>>>,
 }
 
 /// What this process knows of one server's tokens. Who holds the lock may change what is kept.
@@ -172,7 +172,7 @@ impl Authorizer {
         })
     }
 
-    pub(super) fn http(&self, org: &str) -> Http {
+    pub(super) fn http(&self, org: &OrgId) -> Http {
         Http { egress: (self.egress)(org), longest: self.longest }
     }
 

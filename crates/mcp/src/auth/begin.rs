@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use kitbag_model::Secret;
+use kitbag_model::{Secret, ServerKey};
 use url::Url;
 
 use super::authorizer::{Authorizer, Server, Started};
@@ -136,14 +136,14 @@ impl Authorizer {
 }
 
 /// A new state: random, and naming the server whose sign-in it belongs to, which is how the answer finds its way back.
-fn state_for(key: &str) -> Secret {
-    Secret::new(format!("{}.{}", pkce::random().expose(), URL_SAFE_NO_PAD.encode(key)))
+fn state_for(key: &ServerKey) -> Secret {
+    Secret::new(format!("{}.{}", pkce::random().expose(), URL_SAFE_NO_PAD.encode(key.to_string())))
 }
 
 /// The server that a state belongs to, if it is one of ours at all.
-pub(super) fn server_of(state: &str) -> Option<String> {
+pub(super) fn server_of(state: &str) -> Option<ServerKey> {
     let (_, key) = state.split_once('.')?;
-    String::from_utf8(URL_SAFE_NO_PAD.decode(key).ok()?).ok()
+    std::str::from_utf8(&URL_SAFE_NO_PAD.decode(key).ok()?).ok()?.parse().ok()
 }
 
 fn check_redirect(text: &str) -> Result<(), AuthError> {

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use kitbag_model::Secret;
-use kitbag_model::SecretHash;
+use kitbag_model::{OrgId, Secret, SecretHash};
 use url::Url;
 
 use super::authorizer::{Authorizer, Callback, Finished, Server};
@@ -16,9 +15,14 @@ use super::token::{self, Proven};
 
 impl Authorizer {
     /// Ends a sign-in that `person` of `org` began, with what came back. It is good for once, whatever comes of it.
-    pub async fn finish(self: &Arc<Self>, org: &str, person: &str, callback: Callback) -> Result<Finished, AuthError> {
+    pub async fn finish(
+        self: &Arc<Self>,
+        org: &OrgId,
+        person: &str,
+        callback: Callback,
+    ) -> Result<Finished, AuthError> {
         let key = server_of(&callback.state).ok_or(AuthError::UnknownState)?;
-        let slot = Slot { org: org.to_owned(), server: key, kind: Kind::SignIn };
+        let slot = Slot { org: org.clone(), server: key, kind: Kind::SignIn };
         let record: SignInRecord = self.load_slot(&slot).await?.ok_or(AuthError::UnknownState)?;
         let state = Secret::new(callback.state.clone()).hash();
         // Only who has the state may end the sign-in; all others leave it as it is.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_guard::dial::{EgressPolicy, OriginClient, innermost};
+use kitbag_model::OrgId;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder};
 use serde::de::DeserializeOwned;
@@ -14,7 +15,7 @@ use url::Url;
 use super::error::AuthError;
 
 /// Whom we may dial, by organisation.
-pub type Egress = Arc<dyn Fn(&str) -> EgressPolicy + Send + Sync>;
+pub type Egress = Arc<dyn Fn(&OrgId) -> EgressPolicy + Send + Sync>;
 
 /// The most bytes of an answer. Descriptions of authorization servers have a few thousand.
 const LARGEST: usize = 256 * 1024;

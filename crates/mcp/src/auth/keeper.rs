@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use kitbag_model::{OrgId, ServerKey};
+
 use crate::connection::Boxed;
 
 /// What is kept in a slot.
@@ -31,9 +33,9 @@ impl Kind {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Slot {
     /// Whose it is.
-    pub org: String,
-    /// The server's key.
-    pub server: String,
+    pub org: OrgId,
+    /// The server.
+    pub server: ServerKey,
     /// What it is.
     pub kind: Kind,
 }

@@ -12,7 +12,7 @@ async fn a_person_signs_in_and_the_server_takes_the_token() {
     let desk = Desk::at(&stand);
     assert_eq!(desk.bearer().await, None);
     assert_eq!(desk.auth.status(&desk.server).await.unwrap(), Status::SignedOut);
-    assert_eq!(desk.sign_in(None).await.unwrap(), Finished { server: "tools~one".into() });
+    assert_eq!(desk.sign_in(None).await.unwrap(), Finished { server: "tools~one".parse().unwrap() });
     let token = desk.bearer().await.unwrap();
     assert_eq!(desk.try_token(&token).await, 200);
     let Status::SignedIn { issuer, renews: true, expires_at: Some(_), .. } =

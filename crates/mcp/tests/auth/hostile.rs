@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kitbag_guard::dial::EgressPolicy;
 use kitbag_mcp::auth::{AuthError, Authorizer, InMemory, Kind, Server};
+use kitbag_model::OrgId;
 use serde_json::json;
 use url::Url;
 
@@ -93,10 +94,10 @@ async fn authorization_servers_are_judged() {
 #[tokio::test]
 async fn a_server_out_there_does_not_send_us_to_this_machine() {
     // Not even where this machine may be dialled.
-    let egress = |org: &str| EgressPolicy { allow_private: org == "local", ..EgressPolicy::default() };
+    let egress = |org: &OrgId| EgressPolicy { allow_private: *org == OrgId::local(), ..EgressPolicy::default() };
     let auth = Authorizer::new(Arc::new(egress), Arc::new(InMemory::default()));
     let url = Url::parse("https://mcp.example/mcp").unwrap();
-    let server = Server { org: "local".into(), key: "t~s".into(), url };
+    let server = Server { org: "local".parse().unwrap(), key: "t~s".parse().unwrap(), url };
     let settings = kitbag_mcp::auth::ClientSettings::named("Kitbag");
     for address in [
         "http://127.0.0.1:5432/x",
@@ -110,7 +111,8 @@ async fn a_server_out_there_does_not_send_us_to_this_machine() {
         assert!(matches!(error, AuthError::Hostile { .. }), "{address}: {error}");
     }
     // What may be dialled is each organisation's to say, and asked before anything is.
-    let inside = Server { org: "acme".into(), url: Url::parse("https://10.0.0.1/mcp").unwrap(), ..server.clone() };
+    let inside =
+        Server { org: "acme".parse().unwrap(), url: Url::parse("https://10.0.0.1/mcp").unwrap(), ..server.clone() };
     let error = auth.begin(&inside, ME, None, BACK, &settings).await.unwrap_err();
     assert!(matches!(&error, AuthError::Unreachable { reason, .. } if reason.contains("not dialled")), "{error}");
     // And a token never travels in the open.
@@ -146,8 +148,8 @@ async fn tokens_stay_with_their_server() {
     for other in [
         Server { url: Url::parse("https://evil.example/mcp").unwrap(), ..desk.server.clone() },
         Server { url: Url::parse(&format!("{}/mcp2", stand.url)).unwrap(), ..desk.server.clone() },
-        Server { key: "tools~two".into(), ..desk.server.clone() },
-        Server { org: "acme".into(), ..desk.server.clone() },
+        Server { key: "tools~two".parse().unwrap(), ..desk.server.clone() },
+        Server { org: "acme".parse().unwrap(), ..desk.server.clone() },
     ] {
         // Known from memory, and known only from what is kept.
         for auth in [&desk.auth, &desk.another_process().auth] {

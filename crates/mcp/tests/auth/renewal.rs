@@ -286,7 +286,7 @@ async fn a_browser_that_goes_away_does_not_take_the_tokens_along() {
     let callback = desk.browse(&desk.begin(None).await.unwrap()).await;
     stand.gate.forget_permits(usize::MAX);
     let auth = desk.auth.clone();
-    let waiting = tokio::spawn(async move { auth.finish("local", "me", callback).await });
+    let waiting = tokio::spawn(async move { auth.finish(&"local".parse().unwrap(), "me", callback).await });
     while stand.asked("/token").is_empty() {
         tokio::task::yield_now().await;
     }
@@ -319,7 +319,7 @@ async fn what_cannot_be_read_any_more_is_as_good_as_nothing() {
     let stand = Stand::start().await;
     let desk = Desk::at(&stand);
     for kind in [Kind::Tokens, Kind::Client, Kind::SignIn] {
-        let slot = Slot { org: "local".into(), server: desk.server.key.clone(), kind };
+        let slot = Slot { org: "local".parse().unwrap(), server: desk.server.key.clone(), kind };
         desk.keeper.save(&slot, b"{\"of\":\"another version\"}".to_vec()).await.unwrap();
     }
     assert_eq!(desk.bearer().await, None);

@@ -40,9 +40,12 @@ async fn it_is_good_for_who_began_it() {
     let desk = Desk::at(&stand);
     // Somebody sends a link with their own sign-in to another person, who would then work with their account.
     let callback = desk.browse(&desk.begin(None).await.unwrap()).await;
-    assert!(matches!(desk.auth.finish("local", "victim", callback).await, Err(AuthError::OtherPerson)));
+    assert!(matches!(
+        desk.auth.finish(&"local".parse().unwrap(), "victim", callback).await,
+        Err(AuthError::OtherPerson)
+    ));
     let callback = desk.browse(&desk.begin(None).await.unwrap()).await;
-    assert!(matches!(desk.auth.finish("acme", ME, callback).await, Err(AuthError::UnknownState)));
+    assert!(matches!(desk.auth.finish(&"acme".parse().unwrap(), ME, callback).await, Err(AuthError::UnknownState)));
     assert!(stand.asked("/token").is_empty());
 }
 
@@ -51,7 +54,7 @@ async fn it_belongs_to_one_server() {
     let stand = Stand::start().await;
     let desk = Desk::at(&stand);
     let callback = desk.browse(&desk.begin(None).await.unwrap()).await;
-    let other = Server { key: "tools~two".into(), ..desk.server.clone() };
+    let other = Server { key: "tools~two".parse().unwrap(), ..desk.server.clone() };
     let started = desk.auth.begin(&other, ME, None, BACK, &desk.settings).await.unwrap();
     // The random part of one with the server of the other.
     let (random, _) = callback.state.split_once('.').unwrap();

@@ -73,7 +73,8 @@ impl Desk {
             let clock = clock.clone();
             move || SystemTime::UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::SeqCst))
         });
-        let server = Server { org: "local".into(), key: "tools~one".into(), url: Url::parse(url).unwrap() };
+        let server =
+            Server { org: "local".parse().unwrap(), key: "tools~one".parse().unwrap(), url: Url::parse(url).unwrap() };
         let settings = ClientSettings::named("Kitbag");
         Self { auth: Arc::new(auth), keeper, server, settings, clock, browser }
     }
@@ -117,7 +118,7 @@ impl Desk {
     }
 
     pub async fn finish(&self, callback: Callback) -> Result<Finished, AuthError> {
-        self.auth.finish("local", ME, callback).await
+        self.auth.finish(&"local".parse().unwrap(), ME, callback).await
     }
 
     /// All of it.
