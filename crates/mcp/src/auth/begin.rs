@@ -101,8 +101,14 @@ impl Authorizer {
         let known: ClientRecord = self.load(server, Kind::Client).await?.unwrap_or_default();
         let known: Vec<String> = known.registered.into_keys().chain(known.bound.into_values()).collect();
         let resource = resource::discover(&http, &server.url, challenge, &known).await?;
-        let issuer = issuer::discover(&http, &server.url, &resource.issuer).await?;
-        Ok((resource, issuer))
+        match issuer::discover(&http, &server.url, &resource.issuer).await {
+            Ok(issuer) => Ok((resource, issuer)),
+            // Nobody said that there is an authorization server.
+            Err(AuthError::NoIssuerMetadata { .. }) if resource.guessed => {
+                Err(AuthError::NoResourceMetadata { host: host(&server.url) })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// What to ask for: what the server just said it wants, or what we were told, or all that it supports, or whatever the authorization

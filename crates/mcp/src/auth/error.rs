@@ -39,7 +39,7 @@ pub enum AuthError {
         reason: &'static str,
     },
     /// The server does not say who signs people in.
-    #[error("`{host}` does not say where to sign in: it has no protected resource metadata")]
+    #[error("`{host}` does not say where to sign in; if it wants a key or a password, put that into its headers")]
     NoResourceMetadata {
         /// The server.
         host: String,

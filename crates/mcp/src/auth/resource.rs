@@ -15,6 +15,8 @@ pub(super) struct Resource {
     /// The authorization server, exactly as the server spells it.
     pub(super) issuer: String,
     pub(super) scopes: Vec<String>,
+    /// Whether the server said nothing, and its own host was taken.
+    pub(super) guessed: bool,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +51,7 @@ pub(super) async fn discover(
     }
     // Servers of the protocol's first OAuth revision had no such metadata and were their own authorization servers.
     let origin = server.origin().ascii_serialization();
-    Ok(Resource { name: canonical(server), issuer: origin, scopes: Vec::new() })
+    Ok(Resource { name: canonical(server), issuer: origin, scopes: Vec::new(), guessed: true })
 }
 
 /// Looks where a document may be. Something else may be there, such as a page for whatever is not found.
@@ -87,7 +89,7 @@ fn read(server: &Url, document: Document, known: &[String]) -> Result<Resource, 
     let issuer = named.iter().find(|name| known.contains(name)).or(named.first());
     let issuer = issuer.cloned().ok_or_else(|| AuthError::NoResourceMetadata { host: host(server) })?;
     let scopes = scopes::clean(document.scopes_supported.unwrap_or_default());
-    Ok(Resource { name: document.resource, issuer, scopes })
+    Ok(Resource { name: document.resource, issuer, scopes, guessed: false })
 }
 
 /// Whether the name of a resource is that of the server or of something that it is part of, on the same host.

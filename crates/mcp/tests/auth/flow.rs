@@ -92,6 +92,10 @@ async fn a_server_of_the_first_revision_is_its_own_authorization_server() {
     stand.odd("/.well-known/oauth-protected-resource/mcp", Odd::Answer(404, vec![], String::new()));
     desk.sign_in(None).await.unwrap();
     assert_eq!(stand.asked("/authorize")[0].form["resource"], format!("{}/mcp", stand.url));
+    // One that wants something else has none at all, and that is what is said.
+    stand.odd("/.well-known/oauth-authorization-server", Odd::Answer(404, vec![], String::new()));
+    let error = desk.begin(None).await.unwrap_err();
+    assert!(matches!(error, AuthError::NoResourceMetadata { .. }), "{error}");
 }
 
 #[tokio::test]
