@@ -74,7 +74,7 @@ fn only_the_store_knows_sql() {
 #[test]
 fn crates_depend_in_one_direction() {
     for (crate_, users) in [
-        ("kitbag-model", &["cas", "formats", "kitbag", "mcp", "python", "runner", "server", "store", "testkit"][..]),
+        ("kitbag-model", &["cas", "formats", "kitbag", "mcp", "python", "runner", "server", "store", "testkit", "vault"][..]),
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["kitbag", "server"]),
         ("kitbag-guard", &["kitbag", "mcp", "python", "server"]),
@@ -84,6 +84,7 @@ fn crates_depend_in_one_direction() {
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),
         ("kitbag-testkit", &[]),
+        ("kitbag-vault", &["server"]),
         ("clap", &["kitbag"]),
         ("anyhow", &["kitbag"]),
     ] {

@@ -3,6 +3,7 @@
 //! Knows the protocol and its transports. Does not know where a server's configuration, its pins or its tokens are kept, nor
 //! what a call's record is.
 
+pub mod auth;
 pub mod connection;
 pub mod endpoint;
 pub mod manager;

@@ -63,6 +63,7 @@ impl Web {
         body: Option<&str>,
     ) -> Result<Response, CallError> {
         let mut url = url.clone();
+        let mut refused = None;
         for _ in 0..AGAIN {
             let mut headers = self.headers.clone();
             headers.extend(extra.clone());
@@ -82,9 +83,13 @@ impl Web {
                 request = request.body(body.to_owned());
             }
             let response = request.headers(headers).send().await.map_err(|error| self.unanswered(&error))?;
+            let challenge = challenge(response.headers());
             match response.status() {
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                    let challenge = text(response.headers(), &WWW_AUTHENTICATE);
+                // A 403 that does not say so is not about the token, and no other token would help.
+                status
+                    if status == StatusCode::UNAUTHORIZED
+                        || (status == StatusCode::FORBIDDEN && challenge.is_some()) =>
+                {
                     let again = match &self.tokens {
                         Some(tokens) => tokens.refused(challenge.clone()).await,
                         None => false,
@@ -92,6 +97,7 @@ impl Web {
                     if !again {
                         return Err(CallError::NeedsAuth { challenge });
                     }
+                    refused = Some(challenge);
                 }
                 status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {
                     url = self.elsewhere(&url, &method, &response)?;
@@ -102,7 +108,10 @@ impl Web {
                 _ => return Ok(response),
             }
         }
-        Err(CallError::Nonsense(format!("it refuses or redirects the same request {AGAIN} times")))
+        Err(match refused {
+            Some(challenge) => CallError::NeedsAuth { challenge },
+            None => CallError::Nonsense(format!("it redirects the same request {AGAIN} times")),
+        })
     }
 
     /// Where a redirect leads, if it may be followed: only within the origin, since the request carries what is meant for
@@ -154,6 +163,12 @@ impl Web {
 /// A header's text.
 pub(super) fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// What a server wants before it answers. It may say so in several headers, which are one list.
+fn challenge(headers: &HeaderMap) -> Option<String> {
+    let all: Vec<_> = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()).collect();
+    if all.is_empty() { None } else { Some(all.join(", ")) }
 }
 
 /// Whether an answer is of this kind.

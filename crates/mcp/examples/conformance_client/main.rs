@@ -1,35 +1,78 @@
 //! The client that the protocol's official conformance suite drives: it is started with a server's address, connects, and does
 //! what the scenario in `MCP_CONFORMANCE_SCENARIO` is about. Run by the test `conformance` of this crate.
 
+mod sign_in;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_mcp::connection::{Answers, Boxed, Call, Connection, Options};
+use kitbag_mcp::connection::{Answers, Boxed, Call, CallError, ConnectError, Connection, Options, Tokens};
 use kitbag_mcp::endpoint::Endpoint;
 use kitbag_model::RemoteKind;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
+use url::Url;
+
+use sign_in::Person;
 
 type Failure = Box<dyn std::error::Error>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
-    let url = std::env::args().next_back().ok_or("no address was given")?.parse()?;
+    let url: Url = std::env::args().next_back().ok_or("no address was given")?.parse()?;
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let context: Value =
+        serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default()).unwrap_or_default();
+    let mut person = Person::new(&url, &options(), &scenario, &context)?;
     let endpoint = Endpoint::Remote { kind: RemoteKind::StreamableHttp, url, headers: Vec::new() };
+    // Whenever the server wants somebody to sign in, that is done, and everything from the start.
+    loop {
+        let challenge = match attempt(&endpoint, &person, &scenario, &context).await {
+            Ok(()) => return Ok(()),
+            Err(Stopped::SignIn(challenge)) => challenge,
+            Err(Stopped::Failed(failure)) => return Err(failure),
+        };
+        person.sign_in(challenge.as_deref()).await?;
+    }
+}
+
+/// Why an attempt did not get to its end.
+enum Stopped {
+    SignIn(Option<String>),
+    Failed(Failure),
+}
+
+impl From<ConnectError> for Stopped {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::NeedsAuth { challenge } => Self::SignIn(challenge),
+            error => Self::Failed(error.into()),
+        }
+    }
+}
+
+impl From<CallError> for Stopped {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::NeedsAuth { challenge } => Self::SignIn(challenge),
+            error => Self::Failed(error.into()),
+        }
+    }
+}
+
+async fn attempt(endpoint: &Endpoint, person: &Person, scenario: &str, context: &Value) -> Result<(), Stopped> {
     let (notices, _said) = mpsc::unbounded_channel();
-    let connection = Connection::open_answering(&endpoint, &options(), None, notices, Arc::new(Agreeable)).await?;
-    let done = act(&connection, &scenario).await;
+    let tokens = Some(person.tokens.clone() as Arc<dyn Tokens>);
+    let connection = Connection::open_answering(endpoint, &options(), tokens, notices, Arc::new(Agreeable)).await?;
+    let done = act(&connection, scenario, context).await;
     connection.close().await;
     done
 }
 
 /// Lists the tools and calls each, with arguments that fit its schema or that the scenario gives.
-async fn act(connection: &Connection, scenario: &str) -> Result<(), Failure> {
+async fn act(connection: &Connection, scenario: &str, context: &Value) -> Result<(), Stopped> {
     let list = connection.tools().await?;
-    let context: Value =
-        serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default()).unwrap_or_default();
     let given = context.get("toolCalls").and_then(Value::as_array).cloned().unwrap_or_default();
     for call in &given {
         let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -54,7 +97,7 @@ async fn act(connection: &Connection, scenario: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn call_tool(connection: &Connection, tool: &str, args: Map<String, Value>) -> Result<(), Failure> {
+async fn call_tool(connection: &Connection, tool: &str, args: Map<String, Value>) -> Result<(), CallError> {
     let (_never, stop) = watch::channel(false);
     let deadline = Duration::from_secs(20);
     connection.call(Call { tool: tool.to_owned(), args, deadline, progress: None, stop }).await?;
