@@ -3,6 +3,8 @@
 
 use kitbag_formats::clients::{Client, Found, Reader};
 use kitbag_model::RawLaunch;
+use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
+use serde_json::{Map, Value};
 
 fn read(client: Client, file: &str, text: &str) -> Vec<Found> {
     Reader::default().read(Some(client), text.as_bytes(), file).unwrap()
@@ -164,5 +166,91 @@ fn what_cannot_be_taken_is_told_and_the_others_are() {
     for (file, text) in [("a.json", "{"), ("a.json", "[]"), ("a.toml", "x = hunter2"), ("a.json", "{\"a\": hunter2}")] {
         let message = Reader::default().read(None, text.as_bytes(), file).unwrap_err();
         assert!(!message.contains("hunter2"), "{message}");
+    }
+}
+
+/// The words of all the programs, so that made-up values reach every room.
+fn word() -> impl Strategy<Value = String> {
+    const KNOWN: &[&str] = &[
+        "mcpServers",
+        "servers",
+        "mcp",
+        "context_servers",
+        "mcp_servers",
+        "projects",
+        "inputs",
+        "command",
+        "args",
+        "env",
+        "url",
+        "headers",
+        "type",
+        "transport",
+        "httpUrl",
+        "serverUrl",
+        "environment",
+        "enabled",
+        "disabled",
+        "path",
+        "cwd",
+        "id",
+        "bearer_token_env_var",
+        "env_http_headers",
+        "env_vars",
+        "http_headers",
+        "local",
+        "remote",
+        "API_KEY",
+        "hunter2hunter2",
+        "${env:A}",
+        "{env:A}",
+        "https://a.example",
+        "a",
+        "",
+    ];
+    prop_oneof![4 => prop::sample::select(KNOWN).prop_map(ToOwned::to_owned), 1 => any::<String>()]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        word().prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        Just(Value::Null),
+        Just(Value::from(1))
+    ];
+    leaf.prop_recursive(5, 60, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(word(), inner, 0..6).prop_map(|map| Value::Object(Map::from_iter(map))),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_file_says_it_is_read_or_refused(value in value(), client in prop::sample::select(&Client::ALL[..])) {
+        let text = value.to_string();
+        if let Ok(found) = Reader::default().read(Some(client), text.as_bytes(), "a.json") {
+            for readable in found.iter().filter_map(|found| found.server.as_ref().ok()) {
+                let kept = readable.with_values();
+                assert!(RawLaunch::from(&kept.launch).check().is_ok(), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in any::<Vec<u8>>(), toml in any::<bool>()) {
+        let _ = Reader::default().read(None, &bytes, if toml { "a.toml" } else { "a.json" });
+    }
+}
+
+#[test]
+fn depth_is_no_danger() {
+    for (file, text) in [
+        ("a.toml", format!("a = {}", "[".repeat(200_000))),
+        ("a.toml", format!("[{}]", vec!["a"; 50_000].join("."))),
+        ("a.json", "{\"a\":".repeat(200_000)),
+    ] {
+        let _ = Reader::default().read(None, text.as_bytes(), file);
     }
 }

@@ -252,7 +252,12 @@ fn by_answer(found: &[Candidate], answer: &str) -> Result<Vec<usize>, Failure> {
     let mut chosen = Vec::new();
     for word in answer.split([',', ' ']).filter(|word| !word.is_empty()) {
         match word.parse::<usize>().ok().and_then(|number| number.checked_sub(1)).filter(|index| *index < found.len()) {
-            Some(index) => chosen.push(index),
+            Some(index) => match &found[index].server {
+                Ok(_) => chosen.push(index),
+                Err(problems) => {
+                    return Err(Failure::wrong_use(format!("{word} cannot be taken: {}", problems.join("; "))));
+                }
+            },
             None => chosen.extend(by_name(found, &[word.to_owned()])?),
         }
     }
