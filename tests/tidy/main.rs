@@ -74,11 +74,14 @@ fn only_the_store_knows_sql() {
 #[test]
 fn crates_depend_in_one_direction() {
     for (crate_, users) in [
-        ("kitbag-model", &["cas", "formats", "kitbag", "mcp", "python", "runner", "server", "store", "testkit", "vault"][..]),
+        (
+            "kitbag-model",
+            &["cas", "formats", "kitbag", "mcp", "python", "runner", "server", "store", "testkit", "vault"][..],
+        ),
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["kitbag", "server"]),
         ("kitbag-guard", &["kitbag", "mcp", "python", "server"]),
-        ("kitbag-mcp", &["server"]),
+        ("kitbag-mcp", &["runner", "server"]),
         ("kitbag-python", &["runner", "server"]),
         ("kitbag-runner", &["server"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),

@@ -189,6 +189,24 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_PASS_ENVIRONMENT", value_name = "NAMES", value_delimiter = ',')]
     pub(crate) pass_environment: Option<Vec<String>>,
 
+    /// When an MCP server that is a process starts: `lazy` when it is first used, if its tools are known, or `eager` at once
+    /// [default: lazy]
+    #[arg(long, env = "KITBAG_MCP_START", value_name = "WHEN", value_parser = ["lazy", "eager"])]
+    pub(crate) mcp_start: Option<String>,
+
+    /// After how long an MCP server that nobody uses is stopped; 0 is never [default: 0]
+    #[arg(long, env = "KITBAG_MCP_IDLE_SECONDS", value_name = "SECONDS")]
+    pub(crate) mcp_idle_seconds: Option<u64>,
+
+    /// How long connecting to an MCP server may take [default: 30]
+    #[arg(long, env = "KITBAG_MCP_CONNECT_SECONDS", value_name = "SECONDS")]
+    pub(crate) mcp_connect_seconds: Option<u64>,
+
+    /// The key that seals what is kept encrypted: 32 bytes as base64 or hex, in place of the one in the data folder. Better as
+    /// KITBAG_MASTER_KEY than as a flag, which others on this machine can see
+    #[arg(long, env = "KITBAG_MASTER_KEY", value_name = "KEY", hide_env_values = true)]
+    pub(crate) master_key: Option<String>,
+
     /// How many calls of one chat may run or wait for their turn [default: 64]
     #[arg(long, env = "KITBAG_MAX_QUEUE_PER_CHAT", value_name = "COUNT")]
     pub(crate) max_queue_per_chat: Option<usize>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches};
 use kitbag_guard::dial::{Allowed, EgressPolicy, Proxy};
 use kitbag_model::Secret;
-use kitbag_server::{CallSettings, FrameOrigin, Settings, StageDomain, WorkspaceLimits};
+use kitbag_server::{CallSettings, FrameOrigin, ServerSettings, Settings, StageDomain, WorkspaceLimits};
 use kitbag_store::Location;
 use serde::Deserialize;
 
@@ -42,6 +42,9 @@ struct File {
     sandbox: Option<String>,
     max_processes: Option<usize>,
     pass_environment: Option<Vec<String>>,
+    mcp_start: Option<String>,
+    mcp_idle_seconds: Option<u64>,
+    mcp_connect_seconds: Option<u64>,
     max_queue_per_chat: Option<usize>,
     max_queue: Option<usize>,
     request_timeout_seconds: Option<u64>,
@@ -93,6 +96,16 @@ impl Config {
                 pass_environment: variables(flags.pass_environment.or(file.pass_environment))?,
                 max_queue_per_chat: flags.max_queue_per_chat.or(file.max_queue_per_chat).unwrap_or(64),
                 max_queue: flags.max_queue.or(file.max_queue).unwrap_or(256),
+            },
+            servers: ServerSettings {
+                lazy: flags.mcp_start.or(file.mcp_start).is_none_or(|when| when == "lazy"),
+                idle: flags
+                    .mcp_idle_seconds
+                    .or(file.mcp_idle_seconds)
+                    .filter(|idle| *idle > 0)
+                    .map(Duration::from_secs),
+                connect: seconds(flags.mcp_connect_seconds.or(file.mcp_connect_seconds), 30),
+                master_key: flags.master_key.map(Secret::new),
             },
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             data: folder.path().to_owned(),

@@ -87,6 +87,14 @@ words!(
     Interrupted = "INTERRUPTED",
     /// The tool itself failed.
     ToolFailed = "TOOL_FAILED",
+    /// The MCP server that provides it is not connected.
+    NotConnected = "MCP_SERVER_NOT_CONNECTED",
+    /// A variable that its MCP server needs is not set. The message begins with which.
+    EnvNotSet = "MCP_ENV_NOT_SET",
+    /// Somebody has to sign in to its MCP server.
+    RequiresAuth = "REQUIRES_AUTH",
+    /// Nobody has trusted what its MCP server would start.
+    NeedsTrust = "NEEDS_TRUST",
     /// What it needs cannot be had on this machine.
     Unavailable = "UNAVAILABLE",
     /// It put more into the workspace than that may hold. The workspace is as it was before.

@@ -3,9 +3,11 @@
 //! It knows neither SQL nor HTTP, and nothing of who is asking or of whose turn it is.
 
 mod arguments;
+mod mcp;
 mod outcome;
 mod result;
 
 pub use arguments::{ArgumentError, Problem, Schemas};
+pub use mcp::{returned, run_mcp};
 pub use outcome::{Ran, run};
 pub use result::{Kept, keep};

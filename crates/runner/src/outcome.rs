@@ -70,7 +70,7 @@ pub(crate) fn line(line: LoggedLine) -> LogLine {
     LogLine { stream, text: line.text }
 }
 
-fn shortened(message: &str) -> String {
+pub(crate) fn shortened(message: &str) -> String {
     match message.char_indices().nth(MESSAGE) {
         Some((end, _)) => format!("{}…", &message[..end]),
         None if message.trim().is_empty() => "the tool failed and did not say why".to_owned(),

@@ -17,6 +17,7 @@ use crate::access::origin::HostRule;
 use crate::calls::{CallSettings, Calls};
 use crate::events::Events;
 use crate::recent::Recent;
+use crate::servers::{ServerSettings, Servers};
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub egress: EgressPolicy,
     /// How tools are called.
     pub calls: CallSettings,
+    /// How MCP servers are looked after.
+    pub servers: ServerSettings,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// The data folder.
@@ -61,6 +64,7 @@ struct Inner {
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
+    servers: Servers,
     toolsets: Toolsets,
     workers: Workers,
     events: Events,
@@ -101,9 +105,11 @@ impl App {
         let events = Events::new();
         let workspaces =
             Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
-        let toolsets = Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone());
+        let servers = Servers::new(&settings, &store, &events);
+        let toolsets =
+            Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);
-        let calls = Calls::new(&settings, &store, &workspaces, &toolsets, &workers, &events, &stage);
+        let calls = Calls::new(&settings, &store, &workspaces, &toolsets, &workers, &servers, &events, &stage);
         let inbox = Inbox::new(&settings.data);
         Self(Arc::new(Inner {
             store,
@@ -111,6 +117,7 @@ impl App {
             settings,
             hosts,
             workspaces,
+            servers,
             toolsets,
             workers,
             events,
@@ -183,6 +190,22 @@ impl App {
     /// Ends all calls, which are recorded as cut off, and everything that they left running.
     pub async fn shut_down(&self) {
         self.0.calls.shut_down().await;
+        self.0.servers.shut_down().await;
+    }
+
+    /// Connects the MCP servers of all organisations, in the background.
+    pub async fn start_servers(&self) {
+        self.0.servers.start().await;
+    }
+
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.0.servers
+    }
+
+    /// A toolset, or something of it, is other than before: whoever keeps its servers connected must know, and whoever listens.
+    pub(crate) async fn tools_changed(&self, org: &OrgId, toolset: &str, reason: &str) {
+        self.0.servers.follow(org).await;
+        self.0.events.tools_changed(org, toolset, reason);
     }
 
     /// Writes down what is worth knowing at the next start. Call it when nothing runs any more.

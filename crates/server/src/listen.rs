@@ -47,6 +47,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
             workers.tidy().await;
         }
     });
+    let servers = app.clone();
+    tokio::spawn(async move { servers.start_servers().await });
     app.stage().open();
     let service = TowerToHyperService::new(router(app.clone()));
     let mut http = http1::Builder::new();

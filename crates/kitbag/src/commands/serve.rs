@@ -35,6 +35,9 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
         tracing::warn!(mode = format!("{mode:o}"), data = %folder.path().display(), "the data folder is open to others; chmod 700");
     }
     let _hold = hold(&folder).await?;
+    // Made now, so that a key that cannot be read is told at the start and not when somebody signs in.
+    kitbag_server::check_master_key(folder.path(), config.settings.servers.master_key.as_ref())
+        .map_err(|error| Failure::wrong_use(error.to_string()))?;
     let store = open_store(&config.database).await?;
     let token = embedded::ensure(&folder.token_file(), &store).await?;
     let (listener, settings) = bind(config.settings).await?;

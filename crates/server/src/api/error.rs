@@ -29,6 +29,8 @@ pub(crate) enum Code {
     AmbiguousServerId,
     McpServerNotConnected,
     NeedsTrust,
+    /// A tool is not what was accepted.
+    Quarantined,
     Conflict,
     PreconditionFailed,
     MethodNotAllowed,
@@ -60,6 +62,7 @@ impl Code {
             Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
             Self::McpServerNotConnected => "MCP_SERVER_NOT_CONNECTED",
             Self::NeedsTrust => "NEEDS_TRUST",
+            Self::Quarantined => "QUARANTINED",
             Self::Conflict => "CONFLICT",
             Self::PreconditionFailed => "PRECONDITION_FAILED",
             Self::QuotaExceeded => "QUOTA_EXCEEDED",
@@ -86,9 +89,11 @@ impl Code {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
-            Self::Conflict | Self::AmbiguousServerId | Self::McpServerNotConnected | Self::NeedsTrust => {
-                StatusCode::CONFLICT
-            }
+            Self::Conflict
+            | Self::AmbiguousServerId
+            | Self::McpServerNotConnected
+            | Self::NeedsTrust
+            | Self::Quarantined => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::QuotaExceeded | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Self::BlobCorrupt => StatusCode::INTERNAL_SERVER_ERROR,

@@ -38,7 +38,8 @@ impl Ask {
 
 impl Calls {
     /// Asks for a call. Two requests of one key are one call: then it is the one that was asked for before.
-    pub(crate) async fn ask(&self, org: &OrgId, ask: Ask) -> Result<ToolCall, ApiError> {
+    pub(crate) async fn ask(&self, org: &OrgId, mut ask: Ask) -> Result<ToolCall, ApiError> {
+        ask.tool = self.0.toolsets.canonical(org, ask.tool).await?;
         if let Some(call) = self.asked_before(org, &ask).await? {
             return Ok(call);
         }
@@ -106,7 +107,7 @@ impl Calls {
         // Before the record: whoever finds it must find that it runs. What is not recorded gives its place back.
         let running = match asks_somebody {
             true => None,
-            false => Some(self.take_place(org, ask.chat, id, &callable.program.toolset)?),
+            false => Some(self.take_place(org, ask.chat, id, callable.toolset())?),
         };
         match (self.insert(org, ask, callable, id, asks_somebody).await, running) {
             (Ok(call), running) => Ok(Recorded { call, running }),

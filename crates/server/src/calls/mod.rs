@@ -8,6 +8,7 @@ mod decide;
 mod end;
 mod hear;
 mod live;
+mod mcp;
 mod node;
 mod plan;
 mod queue;
@@ -29,6 +30,7 @@ use crate::api::calls::ToolCallView;
 use crate::api::error::ApiError;
 use crate::app::Settings;
 use crate::events::Events;
+use crate::servers::Servers;
 use crate::stage::Stage;
 use crate::toolsets::Toolsets;
 use crate::workspaces::Workspaces;
@@ -132,6 +134,7 @@ struct Inner {
     workspaces: Workspaces,
     toolsets: Toolsets,
     workers: Workers,
+    servers: Servers,
     events: Events,
     stage: Stage,
     settings: CallSettings,
@@ -150,6 +153,7 @@ impl Calls {
         workspaces: &Workspaces,
         toolsets: &Toolsets,
         workers: &Workers,
+        servers: &Servers,
         events: &Events,
         stage: &Stage,
     ) -> Self {
@@ -160,6 +164,7 @@ impl Calls {
             workspaces: workspaces.clone(),
             toolsets: toolsets.clone(),
             workers: workers.clone(),
+            servers: servers.clone(),
             events: events.clone(),
             stage: stage.clone(),
             schemas: Schemas::default(),

@@ -27,6 +27,7 @@ impl Calls {
         let Some(rendering) = &callable.tool.effective.rendering.value else { return Ok(()) };
         let toolset = match &call.tool_id {
             ToolId::Toolset { toolset, .. } => Some(toolset),
+            ToolId::Mcp { server, .. } => Some(&server.toolset),
             _ => None,
         };
         let scene = Scene {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_cas::CasError;
-use kitbag_model::{CallError, CallErrorCode, CallOutcome, CallStatus, ChatId, Manifest, OrgId, ToolCall, ToolCallId};
-use kitbag_python::Job;
+use kitbag_model::{
+    CallError, CallErrorCode, CallOutcome, CallStatus, ChatId, Entrypoint, Manifest, OrgId, ToolCall, ToolCallId,
+};
+use kitbag_python::{Job, Program};
 use kitbag_runner::Ran;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -15,7 +17,7 @@ use super::live::{Live, NotTaken};
 use super::queue::Ticket;
 use super::{Calls, hear};
 use crate::api::error::{ApiError, Code};
-use crate::toolsets::Callable;
+use crate::toolsets::{Callable, Runs};
 use crate::workspaces::{Lease, WorkspaceError};
 
 /// So often the end of a call is tried to be recorded, a second apart: the database may be away for a moment.
@@ -71,6 +73,10 @@ impl Calls {
     }
 
     async fn run(&self, live: &Live, call: ToolCall, callable: Callable) -> Result<(), RunError> {
+        let (program, entrypoint) = match &callable.runs {
+            Runs::Python { program, entrypoint } => (program, entrypoint),
+            Runs::Mcp { server, tool } => return self.run_mcp(live, call, &callable, server, tool).await,
+        };
         let (org, chat, id) = &live.key;
         let lease = tokio::select! {
             biased;
@@ -87,21 +93,26 @@ impl Calls {
             return self.end_unrun(org, *chat, *id, &CallError::new(CallErrorCode::Interrupted, why)).await;
         }
         let pre = lease.current().await?;
-        let ran = self.work(live, &lease, &call, &callable).await?;
+        let ran = self.work(live, &lease, &call, program, entrypoint).await?;
         let left_running = ran.left_running;
         let outcome = self.outcome(org, &lease, &call, &callable, ran).await?;
         let call = self.record_end(&lease, *id, pre.as_ref(), outcome).await?;
         drop(holding);
         drop(lease);
-        let error = call.outcome.error.as_ref();
-        tracing::info!(status = %call.status, code = error.map(|error| error.code.as_str()), "a call is over");
-        metrics::counter!("kitbag_tool_calls_total", "status" => call.status.as_str()).increment(1);
-        self.tell(org, &call);
-        live.ended(call);
+        self.announce(live, call);
         if left_running {
             self.tell_processes(org, *chat).await;
         }
         Ok(())
+    }
+
+    /// Says that a call is over, and how it ended.
+    pub(super) fn announce(&self, live: &Live, call: ToolCall) {
+        let error = call.outcome.error.as_ref();
+        tracing::info!(status = %call.status, code = error.map(|error| error.code.as_str()), "a call is over");
+        metrics::counter!("kitbag_tool_calls_total", "status" => call.status.as_str()).increment(1);
+        self.tell(&live.key.0, &call);
+        live.ended(call);
     }
 
     /// Waits for the workspace, and then for a place among those that run.
@@ -111,20 +122,27 @@ impl Calls {
         (lease, place)
     }
 
-    async fn work(&self, live: &Live, lease: &Lease, call: &ToolCall, callable: &Callable) -> Result<Ran, RunError> {
+    async fn work(
+        &self,
+        live: &Live,
+        lease: &Lease,
+        call: &ToolCall,
+        program: &Program,
+        entrypoint: &Entrypoint,
+    ) -> Result<Ran, RunError> {
         let (org, chat, id) = &live.key;
         let job = Job {
             org: org.clone(),
             chat: *chat,
             call: id.to_string(),
-            entrypoint: callable.entrypoint.clone(),
+            entrypoint: entrypoint.clone(),
             args: call.args.clone(),
             workspace: lease.folder().await?,
             deadline: self.0.settings.tool_timeout,
         };
         let (sender, heard) = mpsc::unbounded_channel();
         tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), heard));
-        let mut ran = kitbag_runner::run(&self.0.workers, &callable.program, job, sender, live.stop()).await;
+        let mut ran = kitbag_runner::run(&self.0.workers, program, job, sender, live.stop()).await;
         if let (Err(error), Some(why)) = (&mut ran.result, live.why())
             && matches!(error.code, CallErrorCode::Cancelled | CallErrorCode::Interrupted)
         {
@@ -158,7 +176,12 @@ impl Calls {
         Ok(outcome)
     }
 
-    async fn keep_result(&self, lease: &Lease, result: Value, outcome: &mut CallOutcome) -> Result<(), RunError> {
+    pub(super) async fn keep_result(
+        &self,
+        lease: &Lease,
+        result: Value,
+        outcome: &mut CallOutcome,
+    ) -> Result<(), RunError> {
         let kept = kitbag_runner::keep(result, self.0.settings.max_result_bytes);
         if let Some((hash, bytes)) = kept.blob {
             lease.put_blob(hash, bytes).await?;

@@ -1,6 +1,8 @@
 //! The page at `/`. A token in the query is taken here alone: it is swapped for the cookie at once, so that it stays in
 //! no history, no bookmark and no `Referer`.
 
+pub(crate) mod oauth;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};

@@ -2,28 +2,54 @@
 
 use std::sync::Arc;
 
-use kitbag_model::{Builtin, Entrypoint, Installed, OrgId, ToolId, ToolsetId};
+use kitbag_model::{Builtin, Entrypoint, Installed, McpToolName, OrgId, Pin, PinState, ServerKey, ToolId, ToolsetId};
 use kitbag_python::{Description, Program};
 use kitbag_store::StoreError;
 
 use super::catalogue::{Tool, of_builtin, of_toolset};
 use super::describe::DescribeError;
+use super::provided::{self, Provided};
 use super::{ToolsetError, Toolsets};
 use crate::api::error::{ApiError, Code};
 
 /// A tool that can be called.
 pub(crate) struct Callable {
     pub(crate) tool: Tool,
-    pub(crate) program: Program,
-    pub(crate) entrypoint: Entrypoint,
+    pub(crate) runs: Runs,
     /// Which version of its code it is. A yes is for that one.
     pub(crate) generation: String,
 }
 
-/// What the database knows of a toolset, and its code has said.
+impl Callable {
+    /// The toolset that it is from.
+    pub(crate) fn toolset(&self) -> &str {
+        &self.tool.toolset.0
+    }
+}
+
+/// Where a tool runs.
+pub(crate) enum Runs {
+    /// In a worker.
+    Python {
+        /// The code.
+        program: Program,
+        /// The function.
+        entrypoint: Entrypoint,
+    },
+    /// On an MCP server.
+    Mcp {
+        /// Which.
+        server: ServerKey,
+        /// The server's own name for it.
+        tool: McpToolName,
+    },
+}
+
+/// What the database knows of a toolset, and its code and its servers have said.
 pub(crate) struct Known {
     installed: Installed,
     description: Option<Description>,
+    pins: Vec<Pin>,
 }
 
 /// Why a tool cannot be called.
@@ -50,6 +76,23 @@ pub(crate) enum Refusal {
         /// Why.
         reason: String,
     },
+    /// Its server may not start.
+    #[error("{0}")]
+    NeedsTrust(String),
+    /// It is not what was accepted.
+    #[error("{0}")]
+    Quarantined(String),
+    /// Its server is not there.
+    #[error("{0}")]
+    NotConnected(String),
+    /// Several servers have the id.
+    #[error("several MCP servers are called {server:?}; say which: {}", keys.join(", "))]
+    Ambiguous {
+        /// Which id.
+        server: String,
+        /// Their keys.
+        keys: Vec<String>,
+    },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -60,6 +103,12 @@ impl From<Refusal> for ApiError {
         match refusal {
             Refusal::NotFound(_) => Self::new(Code::ToolNotFound, message),
             Refusal::Off(_) | Refusal::Problem { .. } => Self::new(Code::Conflict, message),
+            Refusal::NeedsTrust(_) => Self::new(Code::NeedsTrust, message),
+            Refusal::Quarantined(_) => Self::new(Code::Quarantined, message),
+            Refusal::NotConnected(_) => Self::new(Code::McpServerNotConnected, message),
+            Refusal::Ambiguous { keys, .. } => {
+                Self::new(Code::AmbiguousServerId, message).with_details(serde_json::json!({ "serverKeys": keys }))
+            }
             Refusal::Unavailable { .. } => Self::new(Code::Unavailable, message),
             Refusal::Store(error) => error.into(),
         }
@@ -82,10 +131,13 @@ impl Toolsets {
                 let entry = program.entries.iter().find(|entry| entry.entrypoint.function() == builtin.id);
                 let entrypoint = entry.ok_or_else(|| Refusal::NotFound(id.to_string()))?.entrypoint.clone();
                 let tool = of_builtin(builtin, &overrides);
-                Callable { tool, entrypoint, generation: program.generation.clone(), program }
+                Callable { tool, generation: program.generation.clone(), runs: Runs::Python { program, entrypoint } }
             }
             ToolId::Toolset { toolset, tool } => self.of_toolset(org, id, toolset, tool.as_str()).await?,
-            _ => return Err(Refusal::NotFound(id.to_string())),
+            ToolId::Mcp { server, tool } => self.of_server(org, id, server, tool).await?,
+            ToolId::LegacyMcp { .. } => {
+                return Box::pin(self.callable(org, &self.canonical(org, id.clone()).await?)).await;
+            }
         };
         if !callable.tool.toolset_enabled {
             return Err(Refusal::Off(format!("the toolset {}", callable.tool.toolset.0)));
@@ -101,10 +153,8 @@ impl Toolsets {
 
     async fn of_toolset(&self, org: &OrgId, id: &ToolId, toolset: &ToolsetId, name: &str) -> Result<Callable, Refusal> {
         let not_found = || Refusal::NotFound(id.to_string());
-        let read = self.read_known(org, toolset);
-        let known = self.recent.get(&self.store, (org.clone(), toolset.clone()), read).await.map_err(Refusal::Store)?;
-        let known = known.ok_or_else(not_found)?;
-        let Known { installed: one, description: known } = &*known;
+        let known = self.remembered(org, toolset).await?.ok_or_else(not_found)?;
+        let Known { installed: one, description: known, .. } = &*known;
         let generation = one.toolset.generation.clone().unwrap_or_default();
         let tool = one.tools.iter().find(|tool| tool.id.as_str() == name).ok_or_else(not_found)?;
         // What is off is said to be off, whatever its code is worth.
@@ -118,7 +168,69 @@ impl Toolsets {
                 of_toolset(one, tool, Some(&found))
             }
         };
-        Ok(Callable { entrypoint: tool.entrypoint.clone(), program: self.program(org, one), generation, tool: shown })
+        let runs = Runs::Python { program: self.program(org, one), entrypoint: tool.entrypoint.clone() };
+        Ok(Callable { runs, generation, tool: shown })
+    }
+
+    async fn of_server(
+        &self,
+        org: &OrgId,
+        id: &ToolId,
+        key: &ServerKey,
+        name: &McpToolName,
+    ) -> Result<Callable, Refusal> {
+        let not_found = || Refusal::NotFound(id.to_string());
+        let mut known = self.remembered(org, &key.toolset).await?.ok_or_else(not_found)?;
+        let is_known = |known: &Known| known.pins.iter().any(|pin| pin.listed && pin.server == *key);
+        let server = known.installed.server(key.server.as_str()).ok_or_else(not_found)?;
+        let is_on = known.installed.toolset.enabled && server.is_enabled();
+        if !is_on {
+            return Err(Refusal::Off(format!("the MCP server {key}")));
+        }
+        if !server.is_trusted() {
+            let line = server.server.launch.command_line();
+            return Err(Refusal::NeedsTrust(format!("{key} must be trusted first: it would start {line}")));
+        }
+        if !is_known(&known) {
+            // Nobody has seen its tools yet: now somebody has to.
+            self.servers.learn(org, key).await.map_err(|error| Refusal::NotConnected(format!("{key}: {error}")))?;
+            known = self.remembered(org, &key.toolset).await?.ok_or_else(not_found)?;
+        }
+        let Known { installed, pins, .. } = &*known;
+        let server = installed.server(key.server.as_str()).ok_or_else(not_found)?;
+        let pin =
+            pins.iter().find(|pin| pin.listed && pin.server == *key && pin.tool == *name).ok_or_else(not_found)?;
+        let mut tool = provided::tool(installed, server, pin, None);
+        if pin.state == PinState::Quarantined {
+            return Err(Refusal::Quarantined(tool.problem.take().unwrap_or_default()));
+        }
+        let provided = Provided { servers: &self.servers, org, pins };
+        if let Some(problem) = provided.problem(installed, server, key) {
+            return Err(Refusal::NotConnected(problem));
+        }
+        let runs = Runs::Mcp { server: key.clone(), tool: name.clone() };
+        Ok(Callable { runs, generation: pin.seen.sha256.to_string(), tool })
+    }
+
+    /// A tool's id as it is written from now on: the old form of an MCP tool's becomes the new one, if one server alone is meant.
+    pub(crate) async fn canonical(&self, org: &OrgId, id: ToolId) -> Result<ToolId, Refusal> {
+        let ToolId::LegacyMcp { server, tool } = &id else { return Ok(id) };
+        let all = self.store.read(org).await?.all_installed().await?;
+        let servers = all.iter().flat_map(|one| one.servers.iter().map(|found| one.server_key(&found.server)));
+        let mut keys: Vec<ServerKey> = servers.filter(|key| key.server == *server).collect();
+        match (keys.pop(), keys.is_empty()) {
+            (Some(key), true) => Ok(ToolId::Mcp { server: key, tool: tool.clone() }),
+            (Some(key), false) => {
+                let keys = keys.iter().chain([&key]).map(ToString::to_string).collect();
+                Err(Refusal::Ambiguous { server: server.to_string(), keys })
+            }
+            (None, _) => Err(Refusal::NotFound(id.to_string())),
+        }
+    }
+
+    async fn remembered(&self, org: &OrgId, toolset: &ToolsetId) -> Result<Option<Arc<Known>>, Refusal> {
+        let read = self.read_known(org, toolset);
+        self.recent.get(&self.store, (org.clone(), toolset.clone()), read).await.map_err(Refusal::Store)
     }
 
     /// What the database knows of a toolset.
@@ -128,7 +240,11 @@ impl Toolsets {
         let generation = installed.toolset.generation.as_deref().unwrap_or_default();
         let description = tx.tool_description(toolset, generation).await?;
         let description = description.and_then(|text| serde_json::from_str(&text).ok());
-        Ok(Some(Arc::new(Known { installed, description })))
+        let mut pins = Vec::new();
+        for server in &installed.servers {
+            pins.extend(tx.pins(&installed.server_key(&server.server)).await?);
+        }
+        Ok(Some(Arc::new(Known { installed, description, pins })))
     }
 
     /// An installed toolset.

@@ -13,6 +13,7 @@ use kitbag_model::{
 use kitbag_python::{Described, Description};
 use serde_json::{Value, json};
 
+use super::provided::Provided;
 use super::{ToolsetError, Toolsets, blocking};
 
 /// What provides a tool.
@@ -20,6 +21,7 @@ use super::{ToolsetError, Toolsets, blocking};
 pub(crate) enum Provider {
     Builtin,
     Python,
+    Mcp,
 }
 
 impl Provider {
@@ -27,6 +29,7 @@ impl Provider {
         match self {
             Self::Builtin => "builtin",
             Self::Python => "python",
+            Self::Mcp => "mcp",
         }
     }
 }
@@ -69,19 +72,31 @@ impl Toolsets {
     pub(crate) async fn catalogue(&self, org: &OrgId) -> Result<Catalogue, ToolsetError> {
         let mut tx = self.store.read(org).await?;
         let (builtin, installed) = (tx.builtin_overrides().await?, tx.all_installed().await?);
+        let pins = tx.all_pins().await?;
         drop(tx);
         let described = self.descriptions(org, &installed).await?;
+        let (servers, org) = (self.servers.clone(), org.clone());
         // With many patterns this is work.
-        Ok(blocking(move || Catalogue::new(&builtin, &installed, &described)).await)
+        Ok(blocking(move || {
+            let provided = Provided { servers: &servers, org: &org, pins: &pins };
+            Catalogue::new(&builtin, &installed, &described, &provided)
+        })
+        .await)
     }
 }
 
 impl Catalogue {
-    fn new(builtin: &[(OverrideKey, Override)], installed: &[Installed], described: &Descriptions) -> Self {
+    fn new(
+        builtin: &[(OverrideKey, Override)],
+        installed: &[Installed],
+        described: &Descriptions,
+        provided: &Provided<'_>,
+    ) -> Self {
         let mut tools: Vec<Tool> = BUILTINS.iter().map(|tool| of_builtin(tool, builtin)).collect();
         for one in installed {
             let found = described.get(&one.toolset.id);
             tools.extend(one.tools.iter().map(|tool| of_toolset(one, tool, found)));
+            tools.extend(one.servers.iter().flat_map(|server| provided.tools(one, server)));
         }
         let names = model_name::assign(tools.iter().map(|tool| &tool.id));
         for (tool, name) in tools.iter_mut().zip(names) {
@@ -176,7 +191,7 @@ pub(super) fn of_toolset(one: &Installed, tool: &PythonTool, found: Option<&Desc
 }
 
 /// How the results of a tool of this name are shown if nobody says so.
-fn by_name(name: &str) -> Chosen<Option<kitbag_model::Rendering>> {
+pub(super) fn by_name(name: &str) -> Chosen<Option<kitbag_model::Rendering>> {
     let rendering = Renderer::by_tool_name(name).map(|renderer| {
         kitbag_model::renderer::check(Some(renderer.name()), None)
             .expect("a registered renderer needs no configuration")

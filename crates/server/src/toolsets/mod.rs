@@ -10,6 +10,7 @@ mod import;
 mod parcel;
 mod plan;
 mod program;
+mod provided;
 mod remove;
 mod servers;
 mod shelf;
@@ -23,8 +24,8 @@ use kitbag_python::Workers;
 use kitbag_store::Store;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
-pub(crate) use callable::Callable;
 use callable::Known;
+pub(crate) use callable::{Callable, Runs};
 pub(crate) use catalogue::Tool;
 use describe::Describing;
 pub(crate) use error::ToolsetError;
@@ -32,10 +33,11 @@ pub(crate) use import::{Import, Imported};
 pub(crate) use parcel::Parcel;
 pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 pub(crate) use servers::{LaunchChange, NewServer, ServerChange, Values};
-use shelf::Shelf;
+pub(crate) use shelf::Shelf;
 
 use crate::events::Events;
 use crate::recent::Recent;
+use crate::servers::Servers;
 
 /// So many imports are worked on at a time.
 const IMPORTS: usize = 2;
@@ -55,12 +57,13 @@ pub(crate) struct Toolsets {
     workers: Workers,
     events: Events,
     describing: Describing,
+    servers: Servers,
     recent: Arc<Recent<(OrgId, ToolsetId), Arc<Known>>>,
     recent_builtin: Arc<Recent<OrgId, Arc<Overrides>>>,
 }
 
 impl Toolsets {
-    pub(crate) fn new(data: PathBuf, store: Store, workers: Workers, events: Events) -> Self {
+    pub(crate) fn new(data: PathBuf, store: Store, workers: Workers, events: Events, servers: Servers) -> Self {
         let at_once = Arc::new(Semaphore::new(IMPORTS));
         Self {
             data,
@@ -70,6 +73,7 @@ impl Toolsets {
             workers,
             events,
             describing: Describing::default(),
+            servers,
             recent: Arc::default(),
             recent_builtin: Arc::default(),
         }

@@ -1,6 +1,6 @@
 //! A tool call as the API shows it.
 
-use kitbag_model::{CallError, LogLine, OrgId, SandboxReport, ToolCall};
+use kitbag_model::{CallError, CallErrorCode, LogLine, OrgId, SandboxReport, ToolCall};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -14,14 +14,17 @@ const SHORT: usize = 16 * 1024;
 #[derive(Serialize, ToSchema)]
 #[schema(as = ToolCallError)]
 pub(crate) struct CallErrorView {
-    /// `DENIED`, `CANCELLED`, `TIMEOUT`, `INTERRUPTED`, `TOOL_FAILED`, `UNAVAILABLE`, `QUOTA_EXCEEDED` or `INTERNAL`.
-    code: &'static str,
+    /// `DENIED`, `CANCELLED`, `TIMEOUT`, `INTERRUPTED`, `TOOL_FAILED`, `UNAVAILABLE`, `QUOTA_EXCEEDED` or `INTERNAL`; of MCP
+    /// servers also `MCP_SERVER_NOT_CONNECTED`, `MCP_ENV_NOT_SET:<VAR>`, `REQUIRES_AUTH` or `NEEDS_TRUST`.
+    code: String,
     message: String,
 }
 
 impl From<CallError> for CallErrorView {
     fn from(error: CallError) -> Self {
-        Self { code: error.code.as_str(), message: error.message }
+        // Which variable it is belongs to this code.
+        let named = error.message.split(": ").next().filter(|_| error.code == CallErrorCode::EnvNotSet);
+        Self { code: named.unwrap_or(error.code.as_str()).to_owned(), message: error.message }
     }
 }
 

@@ -1,10 +1,12 @@
 //! What is known of servers beyond their rows: whether one is connected, since when, and what it said. Everything that the API
 //! asks of whoever keeps servers connected goes through here.
 
+use kitbag_mcp::manager::{ManagerError, ServerState, Status};
 use kitbag_model::{Installed, InstalledServer, OrgId, ServerKey, Timestamp};
 
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::servers::{LearnError, is_possible};
 
 /// How a server is.
 pub(crate) struct LiveView {
@@ -24,43 +26,77 @@ pub(crate) struct LiveView {
     pub(crate) stderr: Vec<String>,
 }
 
+impl LiveView {
+    fn at_rest(status: &'static str, reason: Option<&str>) -> Self {
+        Self {
+            status,
+            reason: reason.map(ToOwned::to_owned),
+            since: None,
+            error: None,
+            auth_url: None,
+            protocol_version: None,
+            stderr: Vec::new(),
+        }
+    }
+}
+
 /// How a server is now.
-pub(crate) fn look(_app: &App, _org: &OrgId, installed: &Installed, one: &InstalledServer) -> LiveView {
-    let (status, reason) = if !one.is_trusted() {
-        ("needs_trust", Some("nobody has trusted what it would start"))
-    } else if !installed.toolset.enabled {
-        ("disconnected", Some("its toolset is turned off"))
-    } else if !one.is_enabled() {
-        ("disconnected", Some("it is turned off"))
-    } else {
-        ("disconnected", None)
-    };
+pub(crate) fn look(app: &App, org: &OrgId, installed: &Installed, one: &InstalledServer) -> LiveView {
+    if !one.is_trusted() {
+        return LiveView::at_rest("needs_trust", Some("nobody has trusted what it would start"));
+    }
+    if !installed.toolset.enabled {
+        return LiveView::at_rest("disconnected", Some("its toolset is turned off"));
+    }
+    if !one.is_enabled() {
+        return LiveView::at_rest("disconnected", Some("it is turned off"));
+    }
+    if !is_possible(org, &one.server.launch) {
+        let reason = "organisations other than local cannot start processes here yet";
+        return LiveView { error: Some(reason.to_owned()), ..LiveView::at_rest("error", Some(reason)) };
+    }
+    let key = installed.server_key(&one.server);
+    match app.servers().state(org, &key) {
+        Some(state) => live(app, org, &key, state),
+        None => LiveView::at_rest("disconnected", Some("no server is running that would connect it")),
+    }
+}
+
+fn live(app: &App, org: &OrgId, key: &ServerKey, state: ServerState) -> LiveView {
+    let link = || format!("http://{}/oauth/start/{org}/{key}", app.settings().address);
     LiveView {
-        status,
-        reason: reason.map(ToOwned::to_owned),
-        since: None,
-        error: None,
-        auth_url: None,
-        protocol_version: None,
-        stderr: Vec::new(),
+        status: state.status.as_str(),
+        error: matches!(state.status, Status::Error | Status::RequiresAuth).then(|| state.reason.clone()),
+        reason: Some(state.reason).filter(|reason| !reason.is_empty()),
+        since: Some(state.since),
+        auth_url: (state.status == Status::RequiresAuth).then(link),
+        protocol_version: state.protocol_version,
+        stderr: state.stderr,
     }
 }
 
 /// A server, or what is known of it, is other than before: whoever keeps servers connected and whoever lists tools must know.
 pub(crate) async fn changed(app: &App, org: &OrgId, server: &ServerKey, reason: &str) {
-    app.events().tools_changed(org, server.toolset.as_str(), reason);
+    app.tools_changed(org, server.toolset.as_str(), reason).await;
 }
 
 /// Connects a server anew, whatever it waits for.
-pub(crate) async fn reconnect(_app: &App, _org: &OrgId, server: &ServerKey) -> Result<(), ApiError> {
-    Err(not_connected(server))
+pub(crate) async fn reconnect(app: &App, org: &OrgId, server: &ServerKey) -> Result<(), ApiError> {
+    app.servers().reconnect(org, server).await.map_err(|error| refused(server, error))
 }
 
 /// Asks a server for its tools, and connects it first if it must be.
-pub(crate) async fn test(_app: &App, _org: &OrgId, server: &ServerKey) -> Result<(), ApiError> {
-    Err(not_connected(server))
+pub(crate) async fn test(app: &App, org: &OrgId, server: &ServerKey) -> Result<(), ApiError> {
+    app.servers().learn(org, server).await.map_err(|error| refused(server, error))
 }
 
-fn not_connected(server: &ServerKey) -> ApiError {
-    ApiError::new(Code::McpServerNotConnected, format!("the MCP server {server} is not connected"))
+fn refused(server: &ServerKey, error: LearnError) -> ApiError {
+    match error {
+        LearnError::Store(error) => error.into(),
+        LearnError::Manager(ManagerError::NotFound) => ApiError::not_found("MCP server", &server.to_string()),
+        LearnError::Manager(ManagerError::NeedsTrust) => {
+            ApiError::new(Code::NeedsTrust, format!("{server} must be trusted first"))
+        }
+        LearnError::Manager(error) => ApiError::new(Code::McpServerNotConnected, format!("{server}: {error}")),
+    }
 }

@@ -9,6 +9,7 @@ mod live;
 pub(crate) mod pins;
 pub(crate) mod reconnect;
 pub(crate) mod remove;
+pub(crate) mod sign_in;
 pub(crate) mod test;
 pub(crate) mod trust;
 pub(crate) mod update;

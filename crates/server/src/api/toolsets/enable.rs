@@ -43,6 +43,6 @@ pub(crate) async fn enable_toolset(
         // What is off does not go on in the background.
         app.calls().end_toolset(&caller.org, id.as_str(), "turned off").await;
     }
-    app.events().tools_changed(&caller.org, id.as_str(), if body.enabled { "enable" } else { "disable" });
+    app.tools_changed(&caller.org, id.as_str(), if body.enabled { "enable" } else { "disable" }).await;
     Ok(Json(toolset.into()))
 }

@@ -186,7 +186,7 @@ async fn install(
     let done = app.toolsets().import(&caller.org, parcel, how).await?;
     if !dry_run {
         app.calls().end_toolset(&caller.org, done.id.as_str(), "replaced").await;
-        app.events().tools_changed(&caller.org, done.id.as_str(), "import");
+        app.tools_changed(&caller.org, done.id.as_str(), "import").await;
     }
     let toolset = if dry_run { None } else { detail(app, &caller.org, &done.id, true).await? };
     let status = match done.plan.change {

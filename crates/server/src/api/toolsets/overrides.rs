@@ -145,7 +145,7 @@ pub(crate) async fn set_override(
     let details = json!({ "requiresConfirmation": over.requires_confirmation, "enabled": over.enabled });
     tx.audit(&caller.who, "override.set", key.as_str(), &details).await?;
     tx.commit().await?;
-    app.events().tools_changed(&caller.org, &path.id, "override");
+    app.tools_changed(&caller.org, &path.id, "override").await;
     Ok(Json(OverrideView::new(&path.id, "user", &key, &over)))
 }
 
@@ -170,7 +170,7 @@ pub(crate) async fn delete_override(
         tx.audit(&caller.who, "override.deleted", key.as_str(), &json!({})).await?;
     }
     tx.commit().await?;
-    app.events().tools_changed(&caller.org, &path.id, "override");
+    app.tools_changed(&caller.org, &path.id, "override").await;
     if was_there { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::not_found("override", &path.key)) }
 }
 

@@ -45,7 +45,7 @@ pub(crate) async fn prepare_toolset(
 ) -> Result<Json<Prepared>, ApiError> {
     let one = app.toolsets().installed(&caller.org, &path.id()?).await?;
     let found = if one.tools.is_empty() { Vec::new() } else { app.toolsets().prepare(&caller.org, &one).await?.tools };
-    app.events().tools_changed(&caller.org, one.toolset.id.as_str(), "prepare");
+    app.tools_changed(&caller.org, one.toolset.id.as_str(), "prepare").await;
     let tools = found
         .into_iter()
         .map(|tool| PreparedTool { entrypoint: tool.entrypoint.to_string(), problem: tool.problem })

@@ -40,6 +40,6 @@ pub(crate) async fn trust_toolset(
     tx.trust(&id, "", &installed.fingerprint()).await.map_err(gone)?;
     tx.audit(&caller.who, "toolset.trusted", id.as_str(), &json!({ "fingerprint": installed.fingerprint() })).await?;
     tx.commit().await?;
-    app.events().tools_changed(&caller.org, id.as_str(), "trust");
+    app.tools_changed(&caller.org, id.as_str(), "trust").await;
     detail(&app, &caller.org, &id, true).await?.map(Json).ok_or_else(|| path.not_found())
 }

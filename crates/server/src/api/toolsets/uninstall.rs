@@ -23,6 +23,6 @@ pub(crate) async fn uninstall_toolset(
     let id = path.id()?;
     app.toolsets().uninstall(&caller.org, &id).await?;
     app.calls().end_toolset(&caller.org, id.as_str(), "removed").await;
-    app.events().tools_changed(&caller.org, id.as_str(), "uninstall");
+    app.tools_changed(&caller.org, id.as_str(), "uninstall").await;
     Ok(StatusCode::NO_CONTENT)
 }

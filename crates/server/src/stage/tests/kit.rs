@@ -79,6 +79,7 @@ impl Theatre {
             workspace_limits: crate::WorkspaceLimits { entries: 1000, bytes: 1 << 30 },
             egress: EgressPolicy::default(),
             calls: crate::CallSettings::default(),
+            servers: crate::ServerSettings::default(),
             request_timeout: Duration::from_secs(30),
             data: database.data().to_owned(),
         };

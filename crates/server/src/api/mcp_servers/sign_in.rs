@@ -1,0 +1,86 @@
+//! `POST` and `DELETE /v1/orgs/{org}/mcp-servers/{serverKey}/sign-in`
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kitbag_mcp::auth::{AuthError, Server, Started};
+use kitbag_model::{OrgId, ServerKey};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{ServerPath, find, live};
+use crate::access::caller::MayManage;
+use crate::api::error::{ApiError, Code, ErrorBody};
+use crate::api::input::PathOf;
+use crate::app::App;
+use crate::servers;
+
+/// A sign-in that has begun.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SignIn {
+    /// Where a person goes with a browser. The answer comes back to this server by itself.
+    authorize_url: String,
+    /// Who signs people in there.
+    issuer: String,
+    /// What is asked for.
+    scopes: Vec<String>,
+}
+
+/// Begin to sign in to an MCP server
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/mcp-servers/{serverKey}/sign-in", tag = "mcp-servers",
+    params(ServerPath),
+    responses((status = 200, body = SignIn), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn sign_in_mcp_server(
+    State(app): State<App>,
+    caller: MayManage,
+    PathOf(path): PathOf<ServerPath>,
+) -> Result<Json<SignIn>, ApiError> {
+    let found = find(&app, &caller.org, &path).await?;
+    found.may_run()?;
+    let Started { authorize_url, issuer, scopes, .. } = begin(&app, &caller.org, &found.key).await?;
+    Ok(Json(SignIn { authorize_url: authorize_url.to_string(), issuer, scopes }))
+}
+
+/// Sign out of an MCP server: its tokens are revoked and forgotten
+#[utoipa::path(
+    delete, path = "/v1/orgs/{org}/mcp-servers/{serverKey}/sign-in", tag = "mcp-servers",
+    params(ServerPath),
+    responses((status = 204), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
+)]
+pub(crate) async fn sign_out_mcp_server(
+    State(app): State<App>,
+    caller: MayManage,
+    PathOf(path): PathOf<ServerPath>,
+) -> Result<StatusCode, ApiError> {
+    let found = find(&app, &caller.org, &path).await?;
+    let server = address(&app, &caller.org, &found.key).await?;
+    app.servers().authorizer().revoke(&server).await.map_err(told)?;
+    live::reconnect(&app, &caller.org, &found.key).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Begins a sign-in. Whoever manages an organisation's servers is one person here.
+pub(crate) async fn begin(app: &App, org: &OrgId, key: &ServerKey) -> Result<Started, ApiError> {
+    let server = address(app, org, key).await?;
+    let challenge = app.servers().state(org, key).and_then(|state| state.challenge);
+    let redirect = format!("http://{}/oauth/callback/{org}", app.settings().address);
+    let (authorizer, client) = (app.servers().authorizer(), servers::client());
+    authorizer.begin(&server, PERSON, challenge.as_deref(), &redirect, &client).await.map_err(told)
+}
+
+/// Who signs in. The answer of an authorization server comes with no cookie of ours, so what ties it to whoever began is its state.
+pub(crate) const PERSON: &str = "manager";
+
+async fn address(app: &App, org: &OrgId, key: &ServerKey) -> Result<Server, ApiError> {
+    let url = app.servers().url(org, key).await?.ok_or_else(|| {
+        ApiError::new(Code::Conflict, format!("{key} is started, not dialled: there is nothing to sign in to"))
+    })?;
+    Ok(Server { org: org.clone(), key: key.clone(), url })
+}
+
+pub(crate) fn told(error: AuthError) -> ApiError {
+    ApiError::new(Code::Conflict, format!("signing in does not work: {error}"))
+}

@@ -1,0 +1,265 @@
+//! MCP servers kept connected: what the database wants is told to the manager, and what the manager hears is remembered.
+//!
+//! The rows are the truth ([`Servers::follow`] reads them); the manager has what is alive. A list of tools goes through the pins
+//! before anybody sees it. This room knows neither routes nor calls.
+
+mod keeper;
+mod news;
+mod variables;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kitbag_guard::dial::EgressPolicy;
+use kitbag_mcp::auth::{Authorizer, ClientSettings, Server};
+use kitbag_mcp::connection::{Options, Tokens};
+use kitbag_mcp::manager::{
+    Configured, Manager, ManagerError, ServerState, Settings as ManagerSettings, Start, TokenSource, Variables,
+};
+use kitbag_mcp::tool::ToolDefinition;
+use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey};
+use kitbag_store::{Store, StoreError};
+use kitbag_vault::{Vault, VaultError};
+use tokio::sync::OnceCell;
+use tokio::sync::mpsc::unbounded_channel;
+use url::Url;
+
+use crate::app::Settings;
+use crate::events::Events;
+use keeper::StoreKeeper;
+use variables::Environment;
+
+/// How servers are looked after.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Whether processes whose tools are known wait for their first use.
+    pub lazy: bool,
+    /// When a process that nobody uses is stopped; none is never.
+    pub idle: Option<Duration>,
+    /// How long connecting may take.
+    pub connect: Duration,
+    /// The key that seals tokens, if it is not the one in the data folder.
+    pub master_key: Option<Secret>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self { lazy: true, idle: None, connect: Duration::from_secs(30), master_key: None }
+    }
+}
+
+/// So long somebody who reconnects a server waits for what comes of it.
+const RECONNECT: Duration = Duration::from_secs(10);
+
+/// Why a server's tools are not known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LearnError {
+    #[error(transparent)]
+    Manager(#[from] ManagerError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The most bytes of one message of a server.
+const LONGEST_MESSAGE: usize = 32 << 20;
+
+/// The most tools of one server.
+const MOST_TOOLS: usize = 2_000;
+
+/// Names of this machine. A person's own servers may be on it.
+const THIS_MACHINE: [&str; 3] = ["127.0.0.0/8", "::1/128", "localhost"];
+
+/// All servers of all organisations. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Servers(Arc<Inner>);
+
+struct Inner {
+    data: PathBuf,
+    store: Store,
+    /// The servers of whoever runs this program, which may be on this machine.
+    local: Manager,
+    /// Those of everybody else.
+    others: Manager,
+    authorizer: Arc<Authorizer>,
+    started: OnceCell<()>,
+}
+
+impl Servers {
+    /// Nothing is connected yet.
+    pub(crate) fn new(settings: &Settings, store: &Store, events: &Events) -> Self {
+        let keeper = StoreKeeper::new(store.clone(), settings.data.clone(), settings.servers.master_key.clone());
+        let egress = settings.egress.clone();
+        let policy = move |org: &OrgId| policy(&egress, org);
+        let authorizer = Arc::new(Authorizer::new(Arc::new(policy.clone()), Arc::new(keeper)));
+        let (heard, changes) = unbounded_channel();
+        let manager = |org: &OrgId, is_local: bool| {
+            let options = Options {
+                connect: settings.servers.connect,
+                answer: Duration::from_secs(60),
+                egress: policy(org),
+                longest_message: LONGEST_MESSAGE,
+                most_tools: MOST_TOOLS,
+                pass_environment: settings.calls.pass_environment.clone(),
+            };
+            let mut chosen = ManagerSettings::new(options, Arc::new(Environment { is_local }));
+            chosen.lazy = settings.servers.lazy;
+            chosen.idle = settings.servers.idle;
+            chosen.tokens = Some(Arc::new(SignedIn(Arc::clone(&authorizer))));
+            Manager::new(chosen, heard.clone())
+        };
+        let nobody: OrgId = "nobody".parse().expect("a good name");
+        let (local, others) = (manager(&OrgId::local(), true), manager(&nobody, false));
+        let servers = Self(Arc::new(Inner {
+            data: settings.data.clone(),
+            store: store.clone(),
+            local,
+            others,
+            authorizer,
+            started: OnceCell::new(),
+        }));
+        news::listen(changes, store.clone(), events.clone());
+        servers
+    }
+
+    /// Connects the servers of all organisations, in the background.
+    pub(crate) async fn start(&self) {
+        let started = async {
+            for org in self.0.store.system().await?.organization_ids().await? {
+                self.read(&org).await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        if let Err(error) = self.0.started.get_or_try_init(|| started).await {
+            tracing::error!(%error, "which MCP servers there are could not be read");
+        }
+    }
+
+    /// What an organisation has was changed: connects, ends and leaves alone what that means. Before [`Servers::start`] nothing.
+    pub(crate) async fn follow(&self, org: &OrgId) {
+        if self.0.started.initialized()
+            && let Err(error) = self.read(org).await
+        {
+            tracing::error!(%error, %org, "which MCP servers there are could not be read");
+        }
+    }
+
+    async fn read(&self, org: &OrgId) -> Result<(), StoreError> {
+        let mut tx = self.0.store.read(org).await?;
+        let (installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
+        drop(tx);
+        let wanted = installed.iter().flat_map(|one| one.servers.iter().map(move |server| (one, server)));
+        let wanted = wanted.filter(|(_, server)| is_possible(org, &server.server.launch));
+        let wanted = wanted.map(|(one, server)| self.configured(org, one, server, &pins)).collect();
+        self.manager(org).configure(org, wanted);
+        Ok(())
+    }
+
+    fn configured(&self, org: &OrgId, one: &Installed, server: &InstalledServer, pins: &[Pin]) -> Configured {
+        let key = one.server_key(&server.server);
+        let known = pins.iter().filter(|pin| pin.listed && pin.server == key).map(definition).collect();
+        Configured {
+            org: org.clone(),
+            launch: server.server.launch.clone(),
+            folder: one.toolset.generation.as_ref().map(|files| folder(&self.0.data, org, one, files)),
+            enabled: one.toolset.enabled && server.is_enabled(),
+            trusted: server.is_trusted(),
+            start: Start::Lazily,
+            known,
+            key,
+        }
+    }
+
+    /// Whoever looks after an organisation's servers.
+    pub(crate) fn manager(&self, org: &OrgId) -> &Manager {
+        if *org == OrgId::local() { &self.0.local } else { &self.0.others }
+    }
+
+    /// Asks a server for its tools, starting it if need be, and remembers them.
+    pub(crate) async fn learn(&self, org: &OrgId, key: &ServerKey) -> Result<(), LearnError> {
+        self.start_one(org).await?;
+        let tools = self.manager(org).refresh(org, key).await?;
+        news::remember(&self.0.store, org, key, &tools).await?;
+        Ok(())
+    }
+
+    /// A program that serves nobody connects nothing by itself; what is asked of one organisation's servers needs them.
+    async fn start_one(&self, org: &OrgId) -> Result<(), StoreError> {
+        if self.0.started.initialized() { Ok(()) } else { self.read(org).await }
+    }
+
+    /// Connects a server anew, whatever it waits for, and waits a while for what comes of it.
+    pub(crate) async fn reconnect(&self, org: &OrgId, key: &ServerKey) -> Result<(), LearnError> {
+        self.start_one(org).await?;
+        self.manager(org).reconnect(org, key)?;
+        self.manager(org).settled(org, key, RECONNECT).await;
+        Ok(())
+    }
+
+    /// Where a server is dialled, with every variable resolved; none if it is started.
+    pub(crate) async fn url(&self, org: &OrgId, key: &ServerKey) -> Result<Option<Url>, StoreError> {
+        let installed = self.0.store.read(org).await?.installed(&key.toolset).await?;
+        let server = installed.as_ref().and_then(|one| one.server(key.server.as_str()));
+        let Some(Launch::Remote { url, .. }) = server.map(|server| &server.server.launch) else { return Ok(None) };
+        let values = Environment { is_local: *org == OrgId::local() };
+        let resolved = url.resolve(|name| values.get(org, name));
+        Ok(resolved.ok().and_then(|text| Url::parse(&text).ok()))
+    }
+
+    /// How a server is, if somebody looks after it.
+    pub(crate) fn state(&self, org: &OrgId, key: &ServerKey) -> Option<ServerState> {
+        self.manager(org).state(org, key)
+    }
+
+    /// Who signs in.
+    pub(crate) fn authorizer(&self) -> &Arc<Authorizer> {
+        &self.0.authorizer
+    }
+
+    /// Ends all servers.
+    pub(crate) async fn shut_down(&self) {
+        tokio::join!(self.0.local.shut_down(), self.0.others.shut_down());
+    }
+}
+
+/// Opens the vault once, which makes its key at the first start.
+pub fn check_master_key(data: &Path, given: Option<&Secret>) -> Result<(), VaultError> {
+    Vault::open(data, given).map(drop)
+}
+
+/// Whether a server may run here. Processes of organisations that share this machine need a sandbox, which there is none for yet.
+pub(crate) fn is_possible(org: &OrgId, launch: &Launch) -> bool {
+    *org == OrgId::local() || matches!(launch, Launch::Remote { .. })
+}
+
+/// How Kitbag introduces itself where somebody signs in.
+pub(crate) fn client() -> ClientSettings {
+    ClientSettings::named("Kitbag")
+}
+
+fn policy(egress: &EgressPolicy, org: &OrgId) -> EgressPolicy {
+    let mut policy = egress.clone();
+    if *org == OrgId::local() {
+        policy.allow.extend(THIS_MACHINE.iter().filter_map(|entry| entry.parse().ok()));
+    }
+    policy
+}
+
+fn folder(data: &Path, org: &OrgId, one: &Installed, generation: &str) -> PathBuf {
+    let base = if *org == OrgId::local() { data.to_owned() } else { data.join("orgs").join(org.as_str()) };
+    crate::toolsets::Shelf::new(base.join("toolsets")).folder_of(&one.toolset.id, generation)
+}
+
+fn definition(pin: &Pin) -> ToolDefinition {
+    ToolDefinition { name: pin.tool.to_string(), raw: pin.seen.definition.clone() }
+}
+
+/// Tokens of servers that somebody signed in to.
+struct SignedIn(Arc<Authorizer>);
+
+impl TokenSource for SignedIn {
+    fn tokens(&self, org: &OrgId, key: &ServerKey, url: &Url) -> Option<Arc<dyn Tokens>> {
+        let server = Server { org: org.clone(), key: key.clone(), url: url.clone() };
+        Some(Arc::new(self.0.tokens(server, client())))
+    }
+}

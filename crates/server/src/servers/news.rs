@@ -1,0 +1,59 @@
+//! What the manager tells: a server's status goes to whoever listens, its tools go through the pins first.
+
+use kitbag_mcp::manager::Change;
+use kitbag_mcp::tool::ToolDefinition;
+use kitbag_model::{McpToolName, OrgId, Pinned, ServerKey};
+use kitbag_store::{Store, StoreError};
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::events::Events;
+
+/// Listens, to the manager's end. Without a runtime there is nobody to listen to.
+pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, events: Events) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    runtime.spawn(async move {
+        while let Some(change) = changes.recv().await {
+            match change {
+                Change::Status { org, key, status, reason, since } => {
+                    tracing::info!(server = %key, %status, reason, "an MCP server changed");
+                    let data = json!({ "id": key, "status": status.as_str(), "reason": reason, "since": since });
+                    events.publish(&org, None, "mcp_server", data);
+                }
+                Change::Tools { org, key, tools, warnings, .. } => {
+                    for warning in &warnings {
+                        tracing::warn!(server = %key, "{warning}");
+                    }
+                    match remember(&store, &org, &key, &tools).await {
+                        Ok(true) => events.tools_changed(&org, key.toolset.as_str(), "mcp"),
+                        Ok(false) => {}
+                        Err(error) => tracing::error!(%error, server = %key, "its tools could not be remembered"),
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Puts a list of tools to the pins. Whether it says something new.
+pub(super) async fn remember(
+    store: &Store,
+    org: &OrgId,
+    key: &ServerKey,
+    tools: &[ToolDefinition],
+) -> Result<bool, StoreError> {
+    let named = |tool: &ToolDefinition| Some((tool.name.parse::<McpToolName>().ok()?, Pinned::new(tool.raw.clone())));
+    let list: Vec<(McpToolName, Pinned)> = tools.iter().filter_map(named).collect();
+    let mut tx = store.write(org).await?;
+    // It may have been removed meanwhile.
+    let Some(sight) = tx.see_tools(key, &list).await? else { return Ok(false) };
+    if sight.is_news() && !sight.first {
+        let names = |names: &[McpToolName]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let details = json!({
+            "new": names(&sight.new), "changed": names(&sight.changed), "gone": names(&sight.gone),
+        });
+        tx.audit("server", "mcp_server.tools_changed", &key.to_string(), &details).await?;
+    }
+    tx.commit().await?;
+    Ok(sight.is_news())
+}
