@@ -77,6 +77,9 @@ class _Writer:
             self.count(len(int.__repr__(value)))
         except ValueError:
             raise self.bad("a whole number with too many digits") from None
+        if not -(1 << 63) <= value < 1 << 64:
+            # Whoever reads it would have another number, or none.
+            raise self.bad("a whole number of more than 64 bits; return it as a text")
         return value
 
     def number(self, value: float) -> float:

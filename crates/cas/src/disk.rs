@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
@@ -54,6 +54,16 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Lets the owner of a folder use it, whatever somebody has made of its mode.
+pub(crate) fn open_up(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.permissions().mode();
+    if mode & 0o700 == 0o700 {
+        return Ok(());
+    }
+    step("open up")?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777 | 0o700))
 }
 
 /// Makes a folder and those above it.

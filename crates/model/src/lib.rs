@@ -72,4 +72,4 @@ pub use toolset::{
     Visibility,
 };
 pub use version::{Version, VersionError};
-pub use weight::json_weight;
+pub use weight::{json_weight, repeated_key};

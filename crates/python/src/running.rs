@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_guard::keeper::Keeper;
-use kitbag_model::Timestamp;
+use kitbag_model::{ChatId, OrgId, Timestamp};
 use rustix::process::{Signal, pidfd_send_signal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
+use tokio::sync::broadcast;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -87,6 +88,8 @@ pub(crate) struct Running<'a> {
     pub(crate) room: &'a Arc<ChatRoom>,
     pub(crate) settings: &'a Settings,
     pub(crate) program: &'a Program,
+    /// Told when something that outlived its call has ended.
+    pub(crate) ended: &'a broadcast::Sender<(OrgId, ChatId)>,
 }
 
 impl Running<'_> {
@@ -279,10 +282,13 @@ impl Running<'_> {
             started_at: Timestamp::now(),
         });
         let (room, id) = (Arc::clone(self.room), job.call.clone());
+        let (ended, whose) = (self.ended.clone(), (job.org.clone(), job.chat));
         tokio::spawn(async move {
             // Its host lives as long as it does.
             host.ended(child.number).await;
             room.ended(&id);
+            // It fails if nobody listens.
+            let _ = ended.send(whose);
         });
     }
 

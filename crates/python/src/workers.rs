@@ -10,7 +10,7 @@ use kitbag_guard::keeper::Keeper;
 use kitbag_model::{BUILTINS, ChatId, OrgId, PythonNeeds, Timestamp};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, broadcast, watch};
 
 use crate::call::{Event, Failure, FailureKind, Finished, Job, Stop, stopped};
 use crate::environment::Environments;
@@ -85,6 +85,7 @@ struct Inner {
     parents: Mutex<HashMap<Key, Arc<Slot>>>,
     rooms: Rooms,
     over: watch::Sender<bool>,
+    ended: broadcast::Sender<(OrgId, ChatId)>,
 }
 
 /// The place of one toolset's parent. Whoever holds it is starting one.
@@ -103,6 +104,7 @@ impl Workers {
             parents: Mutex::default(),
             rooms: Rooms::default(),
             over: watch::Sender::new(false),
+            ended: broadcast::Sender::new(64),
         }))
     }
 
@@ -181,11 +183,17 @@ impl Workers {
         match made {
             Ok((parent, keeper, room)) => {
                 let settings = &self.0.settings;
-                let running = Running { keeper: &keeper, parent: &parent, room: &room, settings, program };
+                let running =
+                    Running { keeper: &keeper, parent: &parent, room: &room, settings, program, ended: &self.0.ended };
                 running.run(job, heard, stop).await
             }
             Err(error) => without_a_worker(FailureKind::Unavailable, &error.to_string()),
         }
+    }
+
+    /// Tells in which chats something that outlived its call has ended.
+    pub fn ended(&self) -> broadcast::Receiver<(OrgId, ChatId)> {
+        self.0.ended.subscribe()
     }
 
     /// What still runs of a chat's calls.

@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
@@ -45,6 +46,17 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         loop {
             sleep(TIDY).await;
             workers.tidy().await;
+        }
+    });
+    let (told, mut ended) = (app.clone(), app.workers().ended());
+    let telling = tokio::spawn(async move {
+        loop {
+            match ended.recv().await {
+                Ok((org, chat)) => told.calls().tell_processes(&org, chat).await,
+                // Whoever was too slow for some of them hears of the next.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => break,
+            }
         }
     });
     let servers = app.clone();
@@ -90,6 +102,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     }
     drop(listener);
     tidying.abort();
+    telling.abort();
     app.start_draining();
     drop(asked_to_stop);
     stopping.send_replace(());

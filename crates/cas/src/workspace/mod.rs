@@ -163,6 +163,11 @@ impl Workspace {
         Ok(walk)
     }
 
+    /// Makes sure that the folder can be used: a tool may have taken every right to it away.
+    pub fn open_up(&self) -> Result<(), CasError> {
+        disk::open_up(self.path()).map_err(CasError::at(self.path()))
+    }
+
     /// The folder itself.
     pub fn path(&self) -> &Path {
         self.folder.path()

@@ -38,6 +38,7 @@ impl Workspace {
     }
 
     fn take(&mut self, nodes: &impl Nodes) -> Result<Snapshot, CasError> {
+        self.open_up()?;
         let walk = self.look()?;
         let mut edits: BTreeMap<WorkPath, Option<Entry>> = BTreeMap::new();
         let mut unknown = Vec::new();

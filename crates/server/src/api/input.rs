@@ -6,7 +6,7 @@ use axum::extract::rejection::{BytesRejection, FailedToBufferBody, PathRejection
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use kitbag_model::json_weight;
+use kitbag_model::{json_weight, repeated_key};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -40,6 +40,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
             let message =
                 "the body has too many values: a hundred thousand lists and values may be, a fraction of them objects";
             return Err(ApiError::new(Code::PayloadTooLarge, message));
+        }
+        if let Some(key) = repeated_key(&bytes) {
+            return Err(ApiError::new(
+                Code::BadRequest,
+                format!("the body is not valid: it has the key {key:?} twice"),
+            ));
         }
         // The text names the field and the place in the body.
         Json::from_bytes(&bytes).map(|Json(value)| Self(value)).map_err(|rejection| {

@@ -39,7 +39,11 @@ impl Lease {
 
     /// Where the files are.
     pub(crate) async fn folder(&self) -> Result<PathBuf, WorkspaceError> {
-        self.work(|workspace, _| Ok(workspace.path().to_owned())).await
+        self.work(|workspace, _| {
+            workspace.open_up()?;
+            Ok(workspace.path().to_owned())
+        })
+        .await
     }
 
     /// Keeps bytes that no state has, durably. Only what names them keeps them from being collected.
