@@ -31,11 +31,11 @@ pub(super) fn endpoint(server: &Url, what: &'static str, text: &str) -> Result<U
     // Addresses end up in browsers, and browsers are started by programs that may use a shell: nothing that means something there.
     if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/?&=%+,@[]".contains(&byte)) {
         return Err(refuse(
-            "it has letters that no such address needs; letters, digits and -._~:/?&=%+,[] are allowed",
+            "it has letters that no such address needs; letters, digits and -._~:/?&=%+,@[] are allowed",
         ));
     }
     let url = Url::parse(text).map_err(|_| refuse("it is not an address"))?;
-    if !url.username().is_empty() || url.password().is_some() || text.contains('@') {
+    if !url.username().is_empty() || url.password().is_some() {
         return Err(refuse("it has a user name or password in it"));
     }
     if url.host().is_none() || url.port() == Some(0) {

@@ -5,6 +5,11 @@
 //! whom an [`Egress`] allows. It knows nothing of routes, cookies or databases. Everything that a server or an authorization server says is a
 //! stranger's word: addresses are judged, answers are bounded, and a token goes to the one server that it was had for.
 //!
+//! A connection gets [`Authorizer::tokens`] and needs nothing else. When it ends with `NeedsAuth`, its challenge goes into
+//! [`Authorizer::begin`], and a person's browser to the address that this brings; what comes back goes into [`Authorizer::finish`], and then the
+//! server is connected to again. The address is for a browser and never for a shell. Who ends a sign-in must be who began it, so the
+//! callback has to know the person: a cookie that is not sent along from another site has to be asked for by a step in between.
+//!
 //! rmcp has OAuth too. It is not used: it keeps one sign-in in memory and in one process, follows metadata to addresses that nobody
 //! judged, knows no revocation, and ties neither a state to a person nor a client that was given by hand to its issuer.
 

@@ -90,7 +90,7 @@ impl Stand {
             deny: None,
             expires_in: json!(3600),
             gives_refresh: true,
-            secret: Some("s3cret:/?"),
+            secret: Some("s3cret:+%41/?"),
             registers_as: json!({}),
             clients: HashMap::new(),
             good: Vec::new(),
