@@ -114,9 +114,12 @@ impl Manager {
         let settings = &self.inner.shared.settings;
         let began = Instant::now();
         let deadline = call.deadline.min(settings.longest_call);
-        let using = tokio::select! {
-            using = handle.enter(settings.wait.min(deadline)) => using?,
-            () = stopped(&mut call) => return Err(CallError::Cancelled.into()),
+        let using = match handle.try_enter() {
+            Some(using) => using,
+            None => tokio::select! {
+                using = handle.enter(settings.wait.min(deadline)) => using?,
+                () = stopped(&mut call) => return Err(CallError::Cancelled.into()),
+            },
         };
         call.deadline = deadline.saturating_sub(began.elapsed());
         let answer = masking_progress(&handle.link.redactor, call, |call| using.connection.call(call)).await;
