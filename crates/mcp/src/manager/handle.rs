@@ -15,21 +15,20 @@ use crate::tool::ToolDefinition;
 /// The right to use a connection for one call. While there is one, the server does not count as idle.
 pub(super) struct Using {
     pub(super) connection: Connection,
+    /// Whether the server answered.
+    pub(super) answered: bool,
     link: Arc<Link>,
-}
-
-impl Using {
-    /// The server answered.
-    pub(super) fn answered(&self) {
-        self.link.state().answered = Instant::now();
-    }
 }
 
 impl Drop for Using {
     fn drop(&mut self) {
+        let now = Instant::now();
         let mut state = self.link.state();
         state.running -= 1;
-        state.used = Instant::now();
+        state.used = now;
+        if self.answered {
+            state.answered = now;
+        }
     }
 }
 
@@ -126,7 +125,7 @@ impl Handle {
         let connection = state.connection.clone().filter(|connection| !connection.is_closed())?;
         state.running += 1;
         state.used = Instant::now();
-        Some(Using { connection, link: self.link.clone() })
+        Some(Using { connection, answered: false, link: self.link.clone() })
     }
 
     /// The same; it is waited for if there is reason to, but not longer than this.

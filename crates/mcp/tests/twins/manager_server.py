@@ -7,6 +7,7 @@ It needs nothing but Python, speaks the revisions with a session, and starts fas
   --crash         ends right after it has listed its tools
   --ttl MS        says that its list is current for so long
   --lie           has a list of tools that is none
+  --linger        takes its time to end
   --flood         never stops talking, on all ways that it has
 """
 
@@ -139,3 +140,5 @@ for line in sys.stdin:
         threading.Thread(target=serve, args=(message,), daemon=True).start()
     else:
         serve(message)
+if "--linger" in sys.argv:
+    time.sleep(1)
