@@ -24,7 +24,7 @@ use crate::process::INHERITED;
 use tree::Family;
 
 /// The variable that marks a child and all that it starts.
-const MARK: &str = "KITBAG_CHILD";
+const MARK: &str = "CHILD_OF_KITBAG";
 
 /// How often the family is looked for again while it is waited for.
 const LOOK: Duration = Duration::from_millis(10);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches};
-use kitbag_guard::dial::{Allowed, EgressPolicy};
+use kitbag_guard::dial::{Allowed, EgressPolicy, Proxy};
 use kitbag_model::Secret;
 use kitbag_server::{CallSettings, FrameOrigin, Settings, StageDomain, WorkspaceLimits};
 use kitbag_store::Location;
@@ -34,6 +34,7 @@ struct File {
     max_workspace_files: Option<u64>,
     egress_allow: Option<Vec<String>>,
     egress_ca_file: Option<PathBuf>,
+    egress_proxy: Option<String>,
     tool_timeout: Option<u64>,
     confirmation_timeout: Option<u64>,
     max_result_bytes: Option<usize>,
@@ -79,6 +80,7 @@ impl Config {
             egress: EgressPolicy {
                 allow: allowed(flags.egress_allow.or(file.egress_allow).unwrap_or_default())?,
                 ca_file: flags.egress_ca_file.or(file.egress_ca_file),
+                proxy: proxy(flags.egress_proxy.or(file.egress_proxy))?,
                 ..EgressPolicy::default()
             },
             calls: CallSettings {
@@ -161,6 +163,11 @@ fn seconds(given: Option<u64>, default: u64) -> Duration {
 fn allowed(entries: Vec<String>) -> Result<Vec<Allowed>, Failure> {
     let entries = entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty());
     entries.map(|entry| entry.parse().map_err(|error| Failure::wrong_use(format!("egress-allow: {error}")))).collect()
+}
+
+fn proxy(text: Option<String>) -> Result<Option<Proxy>, Failure> {
+    let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    text.map(|text| text.parse().map_err(|error| Failure::wrong_use(format!("egress-proxy: {error}")))).transpose()
 }
 
 fn stage_domain(text: Option<String>) -> Result<Option<StageDomain>, Failure> {

@@ -73,7 +73,9 @@ pub(super) async fn build(
     let (names, proxy) = match &policy.proxy {
         None => (names, None),
         // The proxy's own name is the administrator's, so it is looked up without being judged.
-        Some(proxy) => (Arc::new(Plain) as Arc<dyn Resolve>, Some(reqwest::Proxy::all(proxy.clone()).map_err(setup)?)),
+        Some(proxy) => {
+            (Arc::new(Plain) as Arc<dyn Resolve>, Some(reqwest::Proxy::all(proxy.url().clone()).map_err(setup)?))
+        }
     };
     // Reading the machine's certificates is file work, so it is kept off the threads that serve others.
     tokio::task::spawn_blocking(move || configured(names, proxy, connect, secure, authorities))

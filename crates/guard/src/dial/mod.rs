@@ -21,7 +21,7 @@ pub use allow::{Allowed, BadEntry};
 pub use error::{FetchError, Stage};
 pub use fetch::{FetchLimits, Fetched, fetch, innermost};
 pub use origin::OriginClient;
-pub use policy::{EgressPolicy, Refused, masked};
+pub use policy::{BadProxy, EgressPolicy, Proxy, Refused, masked};
 
 /// A client for our own server on this machine. It uses no proxy (the address is ours, the token must not travel), follows
 /// no redirect, and trusts no certificate authority: it speaks plain HTTP, and reading the machine's certificates would

@@ -1,7 +1,9 @@
 //! Whom we may talk to: the rules for a URL, and for each address that its name leads to. Decides; does not dial.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use url::{Host, Url};
 
@@ -24,7 +26,36 @@ pub struct EgressPolicy {
     /// The proxy (`http://host:port`) that everything goes through. It looks up names itself, so that a name is then judged
     /// as it is written and what it leads to is the proxy's to judge. The variables that other programs take a proxy from
     /// mean nothing here.
-    pub proxy: Option<Url>,
+    pub proxy: Option<Proxy>,
+}
+
+/// A proxy. As text it is `http://host:port`, perhaps with a user name and a password, so it is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proxy(Url);
+
+/// A proxy that is none. The text is not repeated: it may have a password in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a proxy must be written like http://host:port")]
+pub struct BadProxy;
+
+impl FromStr for Proxy {
+    type Err = BadProxy;
+
+    fn from_str(text: &str) -> Result<Self, BadProxy> {
+        text.parse().ok().filter(|url: &Url| url.scheme() == "http" && url.has_host()).map(Self).ok_or(BadProxy)
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Proxy({})", self.0.host_str().unwrap_or_default())
+    }
+}
+
+impl Proxy {
+    pub(super) fn url(&self) -> &Url {
+        &self.0
+    }
 }
 
 /// A URL or an address that the policy does not allow. The text names the host, never the path or the query, which may

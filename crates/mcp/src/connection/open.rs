@@ -6,7 +6,7 @@ use std::time::Duration;
 use kitbag_model::RemoteKind;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::ask::{Asker, Question};
 use super::hub::Hub;
@@ -17,6 +17,9 @@ use crate::transport::http::Http;
 use crate::transport::sse::Sse;
 use crate::transport::stdio::{Program, Stdio};
 use crate::transport::{Link, WebServer};
+
+/// How long to wait before a subscription is asked for again: the shortest and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// How many lines a child that did not make it leaves in the notices.
 const LAST_LINES: usize = 20;
@@ -135,8 +138,9 @@ fn ready(asker: Asker, agreed: Agreed, options: &Options, answers: Arc<dyn Answe
 
 /// Keeps a subscription to the server's list of tools for as long as the connection lasts.
 async fn subscribe(asker: Asker, beside: Map<String, Value>, version: Arc<str>) {
-    let mut pause = Duration::from_secs(1);
+    let mut pause = PAUSES.0;
     loop {
+        let began = Instant::now();
         let mut params = Map::from_iter([("notifications".to_owned(), json!({"toolsListChanged": true}))]);
         let question = Question {
             method: "subscriptions/listen",
@@ -154,8 +158,10 @@ async fn subscribe(asker: Asker, beside: Map<String, Value>, version: Arc<str>) 
         {
             return;
         }
+        // One that lasted was only cut off by somebody between us.
+        pause = if began.elapsed() > PAUSES.1 { PAUSES.0 } else { pause };
         sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(60));
+        pause = (pause * 2).min(PAUSES.1);
         // What changed while nobody listened was not said.
         asker.hub.tools_changed();
     }

@@ -8,7 +8,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::events::Events;
 use super::outbox::Outbox;
@@ -31,6 +31,9 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// How often in a row a stream may break before it is given up.
 const BREAKS: usize = 3;
 
+/// How long a stream must have lasted to count as one that worked.
+const LASTED: Duration = Duration::from_secs(10);
+
 /// How long a server may take to forget a session.
 const FORGET: Duration = Duration::from_secs(2);
 
@@ -49,7 +52,6 @@ struct Shared {
 struct State {
     session: Option<HeaderValue>,
     version: Option<Arc<str>>,
-    listening: Option<AbortHandle>,
 }
 
 impl Http {
@@ -80,7 +82,13 @@ impl Link for Http {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.version = Some(version.clone());
         if session {
-            state.listening = Some(tokio::spawn(self.shared.clone().listen()).abort_handle());
+            let shared = self.shared.clone();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = shared.listen() => {}
+                    () = shared.web.hub.closed() => {}
+                }
+            });
         } else {
             state.session = None;
         }
@@ -172,18 +180,20 @@ impl Shared {
     }
 
     /// Hears what the server says by itself, for as long as the connection lasts. A server need not have such a stream.
-    async fn listen(self: Arc<Self>) {
+    async fn listen(&self) {
         let web = &self.web;
         let (mut events, mut breaks) = (Events::new(web.longest), 0);
         loop {
             match self.get(events.last_id.as_deref()).await {
                 Ok(mut response) if response.status().is_success() && is_kind(&response, STREAM) => {
                     events = events.again();
+                    let began = Instant::now();
                     match self.read(&mut response, &mut events, None).await {
                         Read::TooLong => {
                             return web.hub.close(&format!("the server sent more than {} bytes at once", web.longest));
                         }
-                        Read::Ended(some) => breaks = if some { 0 } else { breaks + 1 },
+                        // One that lasted was only cut off by somebody between us.
+                        Read::Ended(some) => breaks = if some || began.elapsed() > LASTED { 0 } else { breaks + 1 },
                         Read::Answered => {}
                     }
                 }
@@ -227,11 +237,8 @@ impl Shared {
     /// Tells the server that the session is over.
     async fn forget_session(&self) {
         let headers = self.headers(BOTH, Vec::new(), None);
-        let mut state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(listening) = state.listening.take() {
-            listening.abort();
-        }
-        if state.session.is_some() {
+        let session = self.state.lock().unwrap_or_else(PoisonError::into_inner).session.take();
+        if session.is_some() {
             let _ = timeout(FORGET, self.web.send(Method::DELETE, &self.web.url, &headers, None)).await;
         }
     }

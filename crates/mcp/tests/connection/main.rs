@@ -1,5 +1,5 @@
 //! Connections to real servers, and to twins of them that misbehave.
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod calls;
 mod conformance;

@@ -231,7 +231,7 @@ async fn proxies_of_the_environment_are_not_used() {
 #[tokio::test]
 async fn a_proxy_that_is_configured_is_used() {
     let proxy = WebTwin::start("honest", &[]).await;
-    let egress = EgressPolicy { proxy: Some(proxy.url("/")), ..EgressPolicy::default() };
+    let egress = EgressPolicy { proxy: Some(proxy.url("/").as_str().parse().unwrap()), ..EgressPolicy::default() };
     let endpoint = remote(RemoteKind::StreamableHttp, "http://server.example/mcp".parse().unwrap());
     let opened = try_open(&endpoint, &Options { egress, ..options() }).await.unwrap();
     opened.connection.ping().await.unwrap();

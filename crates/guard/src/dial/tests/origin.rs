@@ -6,7 +6,7 @@ use reqwest::Method;
 use url::Url;
 
 use super::twin::{Stub, Twin, ok, redirect};
-use crate::dial::{EgressPolicy, FetchError, OriginClient, Refused, innermost};
+use crate::dial::{BadProxy, EgressPolicy, FetchError, OriginClient, Proxy, Refused, innermost};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -62,11 +62,20 @@ async fn a_redirect_is_an_answer_like_any_other() {
 #[tokio::test]
 async fn a_configured_proxy_is_asked_and_what_is_inside_is_still_refused() {
     let proxy = Twin::start(|_| ok("through")).await;
-    let policy = EgressPolicy { proxy: Some(proxy.url("/")), ..EgressPolicy::default() };
+    let policy = EgressPolicy { proxy: Some(proxy.url("/").as_str().parse().unwrap()), ..EgressPolicy::default() };
     let url: Url = "http://server.example/path".parse().unwrap();
     let client = OriginClient::new(&url, &policy, MINUTE).await.unwrap();
     assert_eq!(get(&client, &url).await, Ok(200));
     assert!(proxy.heads()[0].starts_with("GET http://server.example/path "), "{:?}", proxy.heads());
     let inside = OriginClient::new(&"http://10.0.0.1/".parse().unwrap(), &policy, MINUTE).await;
     assert!(matches!(inside, Err(FetchError::Refused(_))));
+}
+
+#[test]
+fn a_proxy_is_an_address_and_is_not_shown() {
+    let proxy: Proxy = "http://user:s3cr3t@proxy.corp:3128".parse().unwrap();
+    assert_eq!(format!("{proxy:?}"), "Proxy(proxy.corp)");
+    for bad in ["proxy.corp:3128", "https://proxy.corp", "socks5://proxy.corp", "http://", ""] {
+        assert_eq!(bad.parse::<Proxy>(), Err(BadProxy), "{bad}");
+    }
 }
