@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kitbag_mcp::connection::CallError;
-use kitbag_mcp::manager::{ManagerError, Status};
+use kitbag_mcp::manager::{Change, ManagerError, Status};
 use serde_json::json;
 
 use crate::kit::{Kit, NEVER, STARTS_PER_TRY, call, count, key, kill, known, lives};
@@ -133,6 +133,23 @@ async fn one_that_stops_answering_is_replaced() {
     let reason = kit.until("app~a", Status::Connecting).await;
     assert!(reason.contains("sign of life"), "{reason}");
     assert_ne!(kit.pid("app~a").await, pid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_knows_no_ping_is_asked_something_else() {
+    let mut kit = Kit::new(|settings| {
+        settings.health = Duration::from_millis(50);
+        settings.pulse = Duration::from_millis(500);
+    });
+    let lists = kit.starts("lists");
+    kit.configure(&[&kit.twin("app~a", &["--no-ping", "--lists", lists.to_str().unwrap()])]);
+    kit.until("app~a", Status::Connected).await;
+    let pid = kit.state("app~a").pid;
+    while count(&lists) < 5 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(kit.state("app~a").pid, pid);
+    assert!(!kit.told().iter().any(|told| matches!(told, Change::Status { .. })), "nothing has happened");
 }
 
 #[tokio::test(flavor = "multi_thread")]
