@@ -15,21 +15,20 @@ use crate::tool::ToolDefinition;
 /// The right to use a connection for one call. While there is one, the server does not count as idle.
 pub(super) struct Using {
     pub(super) connection: Connection,
+    /// Whether the server answered.
+    pub(super) answered: bool,
     link: Arc<Link>,
-}
-
-impl Using {
-    /// The server answered.
-    pub(super) fn answered(&self) {
-        self.link.state().answered = Instant::now();
-    }
 }
 
 impl Drop for Using {
     fn drop(&mut self) {
+        let now = Instant::now();
         let mut state = self.link.state();
         state.running -= 1;
-        state.used = Instant::now();
+        state.used = now;
+        if self.answered {
+            state.answered = now;
+        }
     }
 }
 
@@ -116,23 +115,30 @@ impl Handle {
         let _ = self.done.clone().wait_for(|done| *done).await;
     }
 
-    /// The connection, for one call; it is waited for if there is reason to, but not longer than this.
+    /// The connection, for one call, if it is there.
+    pub(super) fn try_enter(&self) -> Option<Using> {
+        let mut state = self.link.state();
+        if state.stopping {
+            return None;
+        }
+        // One that is over is not there, even if that has not come around yet.
+        let connection = state.connection.clone().filter(|connection| !connection.is_closed())?;
+        state.running += 1;
+        state.used = Instant::now();
+        Some(Using { connection, answered: false, link: self.link.clone() })
+    }
+
+    /// The same; it is waited for if there is reason to, but not longer than this.
     pub(super) async fn enter(&self, within: Duration) -> Result<Using, ManagerError> {
         let until = Instant::now() + within;
         let mut news = self.link.news.subscribe();
         let mut woken = false;
         loop {
+            if let Some(using) = self.try_enter() {
+                return Ok(using);
+            }
             let refusal = {
-                let mut state = self.link.state();
-                // One that is over is not there, even if that has not come around yet.
-                let usable = |connection: &Connection| !connection.is_closed();
-                if let Some(connection) = state.connection.clone().filter(usable)
-                    && !state.stopping
-                {
-                    state.running += 1;
-                    state.used = Instant::now();
-                    return Ok(Using { connection, link: self.link.clone() });
-                }
+                let state = self.link.state();
                 let hopeless = match state.hope {
                     _ if state.stopping => true,
                     Hope::None => true,

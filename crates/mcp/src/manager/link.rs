@@ -125,7 +125,7 @@ impl Link {
     pub(super) fn new(shared: Arc<Shared>, org: OrgId, plan: Plan) -> Self {
         let now = Instant::now();
         let Plan { identity, redactor, tokens, lazy, known } = plan;
-        let tokens = tokens.map(|tokens| Noted::new(tokens, redactor.clone()));
+        let tokens = tokens.map(|tokens| Noted::wrap(tokens, redactor.clone()));
         let (status, reason, hope) = if lazy && !known.is_empty() {
             (Status::Disconnected, tend::NOT_STARTED, Hope::Asleep)
         } else {

@@ -114,13 +114,16 @@ impl Manager {
         let settings = &self.inner.shared.settings;
         let began = Instant::now();
         let deadline = call.deadline.min(settings.longest_call);
-        let using = tokio::select! {
-            using = handle.enter(settings.wait.min(deadline)) => using?,
-            () = stopped(&mut call) => return Err(CallError::Cancelled.into()),
+        let using = match handle.try_enter() {
+            Some(using) => using,
+            None => tokio::select! {
+                using = handle.enter(settings.wait.min(deadline)) => using?,
+                () = stopped(&mut call) => return Err(CallError::Cancelled.into()),
+            },
         };
         call.deadline = deadline.saturating_sub(began.elapsed());
         let answer = masking_progress(&handle.link.redactor, call, |call| using.connection.call(call)).await;
-        finish(&handle, &using, answer)
+        finish(&handle, using, answer)
     }
 
     /// Sends a request of the protocol as it is, under the same conditions as a call.
@@ -134,7 +137,7 @@ impl Manager {
         let handle = self.handle(org, key)?;
         let using = handle.enter(self.inner.shared.settings.wait).await?;
         let answer = using.connection.request(method, params).await;
-        finish(&handle, &using, answer)
+        finish(&handle, using, answer)
     }
 
     /// Connects a server anew, with the values that its variables have now and as if it had never failed. Whether that works is
@@ -234,13 +237,13 @@ async fn masking_progress<F: Future<Output = Result<Value, CallError>>>(
 }
 
 /// What a call's end says of its server, and what the caller gets to see of it.
-fn finish(handle: &Handle, using: &Using, answer: Result<Value, CallError>) -> Result<Value, ManagerError> {
+fn finish(handle: &Handle, mut using: Using, answer: Result<Value, CallError>) -> Result<Value, ManagerError> {
     let redactor = &handle.link.redactor;
+    using.answered = answer.is_ok();
+    // A server is not asked how it is while it is in use.
+    drop(using);
     match answer {
-        Ok(value) => {
-            using.answered();
-            Ok(redactor.result(value))
-        }
+        Ok(value) => Ok(redactor.result(value)),
         Err(error) => match redactor.error(error) {
             CallError::NeedsAuth { challenge } => {
                 // Some calls need more rights than others. Whether the server is to be used at all shows when it is asked.

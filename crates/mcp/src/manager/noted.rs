@@ -13,7 +13,7 @@ pub(super) struct Noted {
 }
 
 impl Noted {
-    pub(super) fn new(tokens: Arc<dyn Tokens>, redactor: Redactor) -> Arc<dyn Tokens> {
+    pub(super) fn wrap(tokens: Arc<dyn Tokens>, redactor: Redactor) -> Arc<dyn Tokens> {
         Arc::new(Self { tokens, redactor })
     }
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -50,6 +51,18 @@ struct Serving<'a> {
     /// Whether somebody doubts that it lives, so that its last answer does not count.
     doubted: bool,
     misses: u32,
+    sign: Sign,
+}
+
+/// How a server is asked whether it lives. Some say nothing to what they do not know, and some of those do not know a ping.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Sign {
+    /// By a ping that was not answered yet.
+    Untried,
+    /// By a ping.
+    Ping,
+    /// By what it must know.
+    List,
 }
 
 /// Until the connection ends or somebody ends it.
@@ -77,6 +90,7 @@ pub(super) async fn serve(
         pulse_at: now + jittered(link.shared.settings.health),
         doubted: false,
         misses: 0,
+        sign: Sign::Untried,
     };
     loop {
         let wake = serving.due();
@@ -197,9 +211,15 @@ impl Serving<'_> {
             return;
         }
         self.doubted = false;
-        let (connection, longest) = (self.connection.clone(), settings.pulse);
+        let (connection, longest, sign) = (self.connection.clone(), settings.pulse, self.sign);
         self.pulse = Some(Box::pin(async move {
-            timeout(longest, connection.ping()).await.unwrap_or(Err(CallError::Timeout(longest)))
+            let asked = async {
+                match sign {
+                    Sign::Untried | Sign::Ping => connection.ping().await,
+                    Sign::List => connection.request("tools/list", Value::Null).await.map(drop),
+                }
+            };
+            timeout(longest, asked).await.unwrap_or(Err(CallError::Timeout(longest)))
         }));
     }
 
@@ -210,6 +230,11 @@ impl Serving<'_> {
             Err(CallError::NeedsAuth { challenge }) => return Some(Ended::SignIn(challenge)),
             // Why it is over comes as a notice.
             Err(error) if self.is_over(&error) => {}
+            Err(CallError::Timeout(_)) if running == 0 && self.sign == Sign::Untried => {
+                self.sign = Sign::List;
+                self.pulse_at = now;
+                self.doubted = true;
+            }
             Err(error @ (CallError::Timeout(_) | CallError::Disconnected(_) | CallError::Nonsense(_)))
                 if running == 0 =>
             {
@@ -222,6 +247,9 @@ impl Serving<'_> {
             }
             // Even a refusal is a sign of life.
             Ok(()) | Err(_) => {
+                if self.sign == Sign::Untried {
+                    self.sign = Sign::Ping;
+                }
                 self.misses = 0;
                 self.pulse_at = now + jittered(settings.health);
             }

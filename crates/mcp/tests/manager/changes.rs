@@ -64,7 +64,7 @@ async fn a_list_is_asked_for_again_when_it_is_old_or_somebody_wants_it() {
 async fn trust_and_the_switch_decide() {
     let mut kit = Kit::new(|_| ());
     let starts = kit.starts("starts");
-    let server = kit.twin("app~a", &["--starts", starts.to_str().unwrap()]);
+    let server = kit.twin("app~a", &["--linger", "--starts", starts.to_str().unwrap()]);
     let untrusted = Configured { trusted: false, known: vec![known("x")], ..server.clone() };
     let disabled = Configured { enabled: false, trusted: false, ..server.clone() };
 
@@ -102,7 +102,7 @@ async fn trust_and_the_switch_decide() {
 async fn another_launch_is_another_process() {
     let mut kit = Kit::new(|_| ());
     let starts = kit.starts("starts");
-    let flags = ["--starts", starts.to_str().unwrap()];
+    let flags = ["--linger", "--starts", starts.to_str().unwrap()];
     kit.configure(&[&kit.twin("app~a", &flags)]);
     kit.until("app~a", Status::Connected).await;
     let pid = kit.pid("app~a").await;

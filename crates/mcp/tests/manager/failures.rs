@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kitbag_mcp::connection::CallError;
-use kitbag_mcp::manager::{ManagerError, Status};
+use kitbag_mcp::manager::{Change, ManagerError, Status};
 use serde_json::json;
 
 use crate::kit::{Kit, NEVER, STARTS_PER_TRY, call, count, key, kill, known, lives};
@@ -41,7 +41,10 @@ async fn one_that_is_killed_serves_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_dies_after_each_start_is_left_alone_for_a_while() {
-    let mut kit = Kit::new(|settings| settings.backoff.loop_ends = 3);
+    let mut kit = Kit::new(|settings| {
+        settings.backoff.loop_ends = 3;
+        settings.backoff.longest = 100 * NEVER;
+    });
     let starts = kit.starts("starts");
     kit.configure(&[&kit.twin("app~a", &["--crash", "--starts", starts.to_str().unwrap()])]);
     let reason = loop {
@@ -52,12 +55,9 @@ async fn one_that_dies_after_each_start_is_left_alone_for_a_while() {
     };
     assert!(reason.starts_with("it ended 3 times within 60 seconds") && reason.contains("exit code 9"), "{reason}");
     assert_eq!(count(&starts), 3);
-    // The next try is far away. A call that would not wait that long is told at once.
-    let call = kitbag_mcp::connection::Call {
-        deadline: Duration::from_secs(5),
-        ..crate::kit::request("pid", Default::default())
-    };
-    let error = kit.manager.call(&kit.org, &key("app~a"), call).await.unwrap_err();
+    // The next try is far away. A call that would not wait that long is told now.
+    let call = kit.call("app~a", "pid", json!({}));
+    let error = tokio::time::timeout(NEVER / 2, call).await.expect("nothing is waited for").unwrap_err();
     assert!(matches!(&error, ManagerError::NotConnected { status: Status::Error, .. }), "{error}");
     assert_eq!(count(&starts), 3);
     kit.manager.reconnect(&kit.org, &key("app~a")).unwrap();
@@ -133,6 +133,23 @@ async fn one_that_stops_answering_is_replaced() {
     let reason = kit.until("app~a", Status::Connecting).await;
     assert!(reason.contains("sign of life"), "{reason}");
     assert_ne!(kit.pid("app~a").await, pid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_knows_no_ping_is_asked_something_else() {
+    let mut kit = Kit::new(|settings| {
+        settings.health = Duration::from_millis(50);
+        settings.pulse = Duration::from_millis(500);
+    });
+    let lists = kit.starts("lists");
+    kit.configure(&[&kit.twin("app~a", &["--no-ping", "--lists", lists.to_str().unwrap()])]);
+    kit.until("app~a", Status::Connected).await;
+    let pid = kit.state("app~a").pid;
+    while count(&lists) < 5 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(kit.state("app~a").pid, pid);
+    assert!(!kit.told().iter().any(|told| matches!(told, Change::Status { .. })), "nothing has happened");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -187,10 +187,9 @@ pub fn count(starts: &Path) -> usize {
     fs::read_to_string(starts).map_or(0, |text| text.lines().count())
 }
 
-/// Whether a process is there and not just unburied.
+/// Whether a process is there and not just unburied: one that has ended has no memory any more, and so no program.
 pub fn lives(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
 
 pub fn kill(pid: i32) {

@@ -1,5 +1,6 @@
 //! Servers on the web: who has to sign in, and what goes away and comes back.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ struct Twin {
     token: Mutex<Option<String>>,
     /// Whether it only says that it cannot.
     broken: Mutex<bool>,
+    /// How often somebody made its acquaintance.
+    greeted: AtomicUsize,
 }
 
 impl Twin {
@@ -83,11 +86,14 @@ impl Twin {
         }
         let request: Value = serde_json::from_slice(body).unwrap();
         let result = match request["method"].as_str().unwrap() {
-            "initialize" => json!({
-                "protocolVersion": "2025-11-25",
-                "capabilities": { "tools": {} },
-                "serverInfo": { "name": "web", "version": "1" },
-            }),
+            "initialize" => {
+                self.greeted.fetch_add(1, Ordering::SeqCst);
+                json!({
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": { "tools": {} },
+                    "serverInfo": { "name": "web", "version": "1" },
+                })
+            }
             "tools/list" => json!({ "tools": [{ "name": "echo", "inputSchema": { "type": "object" } }] }),
             "tools/call" => json!({ "content": [{ "type": "text", "text": format!("done with {token:?}") }] }),
             "ping" => json!({}),
@@ -159,6 +165,7 @@ async fn servers_with_tokens_share_with_nobody() {
     for name in ["app~a", "app~b"] {
         kit.manager.settled(&kit.org, &key(name), crate::kit::NEVER).await;
     }
+    assert_eq!(twin.greeted.load(Ordering::SeqCst), 2);
     kit.manager.disconnect(&kit.org, &key("app~a")).unwrap();
     kit.until("app~a", Status::Disconnected).await;
     assert_eq!(kit.state("app~b").status, Status::Connected);

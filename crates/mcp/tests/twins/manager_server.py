@@ -7,6 +7,9 @@ It needs nothing but Python, speaks the revisions with a session, and starts fas
   --crash         ends right after it has listed its tools
   --ttl MS        says that its list is current for so long
   --lie           has a list of tools that is none
+  --no-ping       says nothing to a ping
+  --lists FILE    adds a line to FILE for each list of its tools
+  --linger        takes its time to end
   --flood         never stops talking, on all ways that it has
 """
 
@@ -89,6 +92,9 @@ def answer(request):
         return {}
     if method == "tools/list":
         lists += 1
+        if flag("--lists"):
+            with open(flag("--lists"), "a", encoding="utf-8") as file:
+                file.write("listed\n")
         if "--lie" in sys.argv:
             return {"tools": "all of them"}
         listed = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools]}
@@ -135,7 +141,11 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message or "method" not in message:
         continue
+    if message["method"] == "ping" and "--no-ping" in sys.argv:
+        continue
     if message["method"] == "tools/call" and message["params"]["name"] == "sleep":
         threading.Thread(target=serve, args=(message,), daemon=True).start()
     else:
         serve(message)
+if "--linger" in sys.argv:
+    time.sleep(1)
