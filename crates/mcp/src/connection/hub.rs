@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
@@ -48,6 +50,13 @@ pub(crate) struct Hub {
 struct Second {
     began: Instant,
     count: usize,
+}
+
+/// The little of a message that says whose it is.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<Value>,
+    method: Option<IgnoredAny>,
 }
 
 struct Waiting {
@@ -157,7 +166,17 @@ impl Hub {
         match serde_json::from_slice(bytes) {
             Ok(Value::Array(messages)) => messages.into_iter().map(|message| self.take(message, asked)).sum(),
             Ok(message) => self.take(message, asked),
-            Err(_) => self.strange(&String::from_utf8_lossy(bytes.get(..4 * SHOWN).unwrap_or(bytes))),
+            Err(error) => self.unreadable(bytes, asked, &error),
+        }
+    }
+
+    /// What cannot be read may still say whose answer it is: then that one need not wait for it.
+    fn unreadable(&self, bytes: &[u8], asked: Option<u64>, error: &serde_json::Error) -> usize {
+        let head: Option<Head> = serde_json::from_slice(bytes).ok();
+        let id = head.filter(|head| head.method.is_none()).and_then(|head| number(&head.id?));
+        match id.or(asked).filter(|id| self.waits(*id)) {
+            Some(id) => self.answered(id, Err(CallError::Nonsense(format!("it cannot be read: {error}")))),
+            None => self.strange(&String::from_utf8_lossy(bytes.get(..4 * SHOWN).unwrap_or(bytes))),
         }
     }
 

@@ -114,6 +114,8 @@ async fn lies_cost_only_the_call_they_are_told_to() {
     let lied = async |what: &str| opened.connection.call(call(what, json!({}))).await;
     assert!(matches!(lied("text").await, Err(CallError::Nonsense(_))));
     assert!(matches!(lied("error").await, Err(CallError::Nonsense(_))));
+    // Deeper than anybody reads: the call fails at once and not at its deadline.
+    assert!(matches!(lied("deep").await, Err(CallError::Nonsense(why)) if why.contains("cannot be read")));
     assert_eq!(lied("string-id").await.unwrap(), json!({"content": []}));
     assert_eq!(lied("batch").await.unwrap(), json!({"content": []}));
     let Err(CallError::Refused { code, message, data }) = lied("other").await else { panic!("not refused") };

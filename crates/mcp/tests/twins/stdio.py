@@ -319,6 +319,8 @@ def lies():
             result(request, "text")
         elif what == "error":
             send({"id": request["id"], "error": "text"})
+        elif what == "deep":
+            raw('{"jsonrpc":"2.0","result":{"content":' + "[" * 100_000 + "]" * 100_000 + '},"id":%d}\n' % request["id"])
         elif what == "string-id":
             send({"id": str(request["id"]), "result": {"content": []}})
         elif what == "batch":
