@@ -14,7 +14,7 @@ use kitbag_store::{Store, StoreError};
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::access::origin::HostRule;
-use crate::calls::{CallSettings, Calls};
+use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
 use crate::recent::Recent;
 use crate::servers::{ServerSettings, Servers};
@@ -109,7 +109,15 @@ impl App {
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);
-        let calls = Calls::new(&settings, &store, &workspaces, &toolsets, &workers, &servers, &events, &stage);
+        let rooms = Rooms {
+            workspaces: workspaces.clone(),
+            toolsets: toolsets.clone(),
+            workers: workers.clone(),
+            servers: servers.clone(),
+            events: events.clone(),
+            stage: stage.clone(),
+        };
+        let calls = Calls::new(&settings, &store, rooms);
         let inbox = Inbox::new(&settings.data);
         Self(Arc::new(Inner {
             store,

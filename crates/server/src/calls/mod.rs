@@ -125,6 +125,16 @@ const IDLE: Duration = Duration::from_secs(600);
 /// So long a toolset's modules may take to be imported.
 const IMPORT: Duration = Duration::from_secs(60);
 
+/// The rooms that a call goes through.
+pub(crate) struct Rooms {
+    pub(crate) workspaces: Workspaces,
+    pub(crate) toolsets: Toolsets,
+    pub(crate) workers: Workers,
+    pub(crate) servers: Servers,
+    pub(crate) events: Events,
+    pub(crate) stage: Stage,
+}
+
 /// All calls of a server. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Calls(Arc<Inner>);
@@ -147,26 +157,18 @@ struct Inner {
 }
 
 impl Calls {
-    pub(crate) fn new(
-        settings: &Settings,
-        store: &Store,
-        workspaces: &Workspaces,
-        toolsets: &Toolsets,
-        workers: &Workers,
-        servers: &Servers,
-        events: &Events,
-        stage: &Stage,
-    ) -> Self {
+    pub(crate) fn new(settings: &Settings, store: &Store, rooms: Rooms) -> Self {
+        let Rooms { workspaces, toolsets, workers, servers, events, stage } = rooms;
         let node = node::name(&settings.data);
         let settings = settings.calls.clone();
         Self(Arc::new(Inner {
             store: store.clone(),
-            workspaces: workspaces.clone(),
-            toolsets: toolsets.clone(),
-            workers: workers.clone(),
-            servers: servers.clone(),
-            events: events.clone(),
-            stage: stage.clone(),
+            workspaces,
+            toolsets,
+            workers,
+            servers,
+            events,
+            stage,
             schemas: Schemas::default(),
             node,
             lives: Lives::default(),
