@@ -57,7 +57,7 @@ on_both! {
         assert_eq!(made["id"], "my-files~my-files");
         for (field, value) in [
             ("serverId", json!("my-files")), ("toolsetId", json!("my-files")), ("toolsetName", json!("My Files!")),
-            ("serverType", json!("stdio")), ("enabled", json!(true)), ("status", json!("disconnected")), ("error", Value::Null),
+            ("serverType", json!("stdio")), ("enabled", json!(true)), ("status", json!("error")), ("error", json!("MCP_ENV_NOT_SET:DIR")),
             ("toolCount", json!(0)), ("tools", json!([])), ("command", json!("npx")), ("args", json!(["-y", "pkg", "${DIR}"])),
             ("cwd", json!("/tmp")), ("url", Value::Null), ("envNames", json!(["API_KEY", "OTHER"])), ("headerNames", json!([])),
             ("requiresConfirmation", json!(false)), ("trusted", json!(true)), ("userMcp", json!(true)),
@@ -249,7 +249,10 @@ on_both! {
             put(&server, &at("mine"), &json!({ "enabled": false })).await.expect(200);
             ask("mine").await.expect_error(409, "CONFLICT");
             put(&server, &at("mine"), &json!({ "enabled": true })).await.expect(200);
-            ask("mine").await.expect_error(409, "MCP_SERVER_NOT_CONNECTED");
+            match act {
+                "reconnect" => assert_eq!(ask("mine").await.expect(200)["status"], "error"),
+                _ => drop(ask("mine").await.expect_error(409, "MCP_SERVER_NOT_CONNECTED")),
+            }
         }
     }
 
