@@ -129,7 +129,8 @@ fn report(call: &Value, shown: Option<&Rendered>, changes: &[Value], paint: &Pai
 /// How it went.
 fn head(call: &Value, paint: &Paint) -> String {
     let tool = visible::line(text(call, "toolId"));
-    let ran = !call["sandbox"].is_null();
+    // A tool of an MCP server has no sandbox of ours, and always ran if it was not refused.
+    let ran = !call["sandbox"].is_null() || text(call, "toolId").starts_with("mcp:");
     let took = took(call).filter(|_| ran).map(|took| format!(" in {took}")).unwrap_or_default();
     match call["error"]["code"].as_str() {
         None => format!("{} {tool}{took}", paint.with(GREEN, "done")),
