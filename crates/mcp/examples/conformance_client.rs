@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_mcp::connection::{Answers, Boxed, Call, Connection, Options};
+use kitbag_mcp::connection::{Answers, Boxed, Call, Connection, Options, Silent};
 use kitbag_mcp::endpoint::Endpoint;
 use kitbag_model::RemoteKind;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,9 @@ async fn main() -> Result<(), Failure> {
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let endpoint = Endpoint::Remote { kind: RemoteKind::StreamableHttp, url, headers: Vec::new() };
     let (notices, _said) = mpsc::unbounded_channel();
-    let connection = Connection::open_answering(&endpoint, &options(), None, notices, Arc::new(Agreeable)).await?;
+    let asks = ["elicitation", "request-metadata", "sep-2322"].iter().any(|about| scenario.starts_with(about));
+    let answers: Arc<dyn Answers> = if asks { Arc::new(Agreeable) } else { Arc::new(Silent) };
+    let connection = Connection::open_answering(&endpoint, &options(), None, notices, answers).await?;
     let done = act(&connection, &scenario).await;
     connection.close().await;
     done
