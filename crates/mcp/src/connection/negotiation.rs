@@ -21,8 +21,8 @@ const SESSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-
 const MODERN: [i64; 3] = [-32020, -32021, WRONG_VERSION];
 const WRONG_VERSION: i64 = -32022;
 
-/// How long a server may be silent about the new question before it is asked the old one too.
-const SILENCE: Duration = Duration::from_secs(3);
+/// How long a child may be silent about the new question before it is asked the old one too.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Finds out which revision both sides speak.
 pub(super) async fn agree(
@@ -32,7 +32,7 @@ pub(super) async fn agree(
     options: &Options,
 ) -> Result<Agreed, CallError> {
     if !probe {
-        return greet(asker, offered, SESSIONS[0], options).await;
+        return greet(asker, offered, SESSIONS[0]).await;
     }
     let mut again = true;
     loop {
@@ -52,7 +52,7 @@ pub(super) async fn agree(
             Verdict::Retry => {
                 return Err(CallError::Nonsense(format!("it refuses {version}, which it offers")));
             }
-            Verdict::Older(version) => return greet(asker, offered, version, options).await,
+            Verdict::Older(version) => return greet(asker, offered, version).await,
             Verdict::Failed(error) => return Err(error),
         }
     }
@@ -70,12 +70,16 @@ async fn asked_both(
     version: &str,
     options: &Options,
 ) -> Result<Both, CallError> {
-    let mut probing = std::pin::pin!(discover(asker, offered, version, options));
+    let mut probing = std::pin::pin!(discover(asker, offered, version));
+    if asker.link.has_headers() {
+        // On the web every request is answered, so silence only means that it takes long.
+        return Ok(Both::Probed(probing.await));
+    }
     tokio::select! {
         answer = &mut probing => return Ok(Both::Probed(answer)),
         () = sleep(SILENCE.min(options.connect / 3)) => {}
     }
-    let mut greeting = std::pin::pin!(greet(asker, offered, SESSIONS[0], options));
+    let mut greeting = std::pin::pin!(greet(asker, offered, SESSIONS[0]));
     tokio::select! {
         // A server that answers both speaks the newer one.
         biased;
@@ -127,19 +131,15 @@ fn judge(answer: Result<Value, CallError>) -> Verdict {
 }
 
 /// Asks in the new way.
-async fn discover(
-    asker: &Asker,
-    offered: &Map<String, Value>,
-    version: &str,
-    options: &Options,
-) -> Result<Value, CallError> {
+async fn discover(asker: &Asker, offered: &Map<String, Value>, version: &str) -> Result<Value, CallError> {
     let question = Question {
         method: "server/discover",
         params: &mut Map::new(),
         beside: Some(&beside(version, offered)),
         version: Some(version.into()),
         headers: Vec::new(),
-        deadline: Some(options.connect),
+        // The whole attempt has one.
+        deadline: Some(Duration::MAX),
         stop: None,
         progress: None,
         tell: false,
@@ -159,12 +159,7 @@ fn discovered(mut found: Value, version: &str, offered: &Map<String, Value>) -> 
 }
 
 /// Greets in the old way.
-async fn greet(
-    asker: &Asker,
-    offered: &Map<String, Value>,
-    version: &str,
-    options: &Options,
-) -> Result<Agreed, CallError> {
+async fn greet(asker: &Asker, offered: &Map<String, Value>, version: &str) -> Result<Agreed, CallError> {
     let params = json!({"protocolVersion": version, "capabilities": offered, "clientInfo": client_info()});
     let Value::Object(mut params) = params else { return Err(CallError::Nonsense("no greeting".to_owned())) };
     let question = Question {
@@ -173,7 +168,8 @@ async fn greet(
         beside: None,
         version: None,
         headers: Vec::new(),
-        deadline: Some(options.connect),
+        // The whole attempt has one.
+        deadline: Some(Duration::MAX),
         stop: None,
         progress: None,
         tell: false,

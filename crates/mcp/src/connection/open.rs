@@ -21,6 +21,9 @@ use crate::transport::{Link, WebServer};
 /// How long to wait before a subscription is asked for again: the shortest and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
+/// How long a server may take to let us listen.
+const LISTENING: Duration = Duration::from_secs(2);
+
 /// How many lines a child that did not make it leaves in the notices.
 const LAST_LINES: usize = 20;
 
@@ -39,7 +42,10 @@ pub(super) async fn open(
             Ok(connection)
         }
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(ConnectError::Failed(format!("the server did not answer within {:?}", options.connect))),
+        Err(_) => {
+            let why = format!("the server did not answer within {} seconds", options.connect.as_secs_f64());
+            Err(ConnectError::Failed(why))
+        }
     }
 }
 
@@ -68,7 +74,14 @@ impl Attempt<'_> {
         if !asker.hub.open() {
             return Err(ConnectError::Failed(asker.hub.reason().unwrap_or_default()));
         }
-        Ok(ready(asker, agreed, self.options, self.answers.clone()))
+        // A server that asks before anybody listens gets no answer, and some ask at once.
+        let asks = agreed.beside.is_none() && !self.answers.capabilities().is_empty();
+        let link = asker.link.clone();
+        let connection = ready(asker, agreed, self.options, self.answers.clone());
+        if asks {
+            let _ = timeout(LISTENING, link.listening()).await;
+        }
+        Ok(connection)
     }
 
     async fn agree(&mut self, probe: bool) -> Result<(Asker, Agreed), Failure> {
@@ -117,8 +130,10 @@ async fn reach(
 }
 
 fn ready(asker: Asker, agreed: Agreed, options: &Options, answers: Arc<dyn Answers>) -> Connection {
-    asker.link.agreed(&agreed.version, agreed.beside.is_none());
     let announces = agreed.capabilities.pointer("/tools/listChanged") == Some(&Value::Bool(true));
+    // A server that announces nothing and may ask nothing has nothing to say by itself.
+    let listen = agreed.beside.is_none() && (announces || !answers.capabilities().is_empty());
+    asker.link.agreed(&agreed.version, listen);
     let listening = agreed.beside.clone().filter(|_| announces).map(|beside| {
         let (asker, version) = (asker.clone(), agreed.version.clone());
         tokio::spawn(subscribe(asker, beside, version)).abort_handle()

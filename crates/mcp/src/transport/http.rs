@@ -46,6 +46,8 @@ pub(crate) struct Http {
 struct Shared {
     web: Web,
     state: Mutex<State>,
+    /// The stream for what the server says by itself was answered.
+    heard: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -56,7 +58,7 @@ struct State {
 
 impl Http {
     pub(crate) fn new(web: super::WebServer) -> Arc<Self> {
-        let shared = Arc::new(Shared { web: web.0, state: Mutex::default() });
+        let shared = Arc::new(Shared { web: web.0, state: Mutex::default(), heard: watch::Sender::new(false) });
         let (ended, over) = watch::channel(false);
         let ending = shared.clone();
         tokio::spawn(async move {
@@ -78,10 +80,10 @@ impl Link for Http {
         true
     }
 
-    fn agreed(&self, version: &Arc<str>, session: bool) {
+    fn agreed(&self, version: &Arc<str>, listen: bool) {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.version = Some(version.clone());
-        if session {
+        if listen {
             let shared = self.shared.clone();
             tokio::spawn(async move {
                 tokio::select! {
@@ -89,9 +91,13 @@ impl Link for Http {
                     () = shared.web.hub.closed() => {}
                 }
             });
-        } else {
-            state.session = None;
         }
+    }
+
+    fn listening(&self) -> Boxed<'_, ()> {
+        Box::pin(async {
+            let _ = self.shared.heard.subscribe().wait_for(|heard| *heard).await;
+        })
     }
 
     fn ended(&self) -> Boxed<'_, ()> {
@@ -184,7 +190,9 @@ impl Shared {
         let web = &self.web;
         let (mut events, mut breaks) = (Events::new(web.longest), 0);
         loop {
-            match self.get(events.last_id.as_deref()).await {
+            let answer = self.get(events.last_id.as_deref()).await;
+            self.heard.send_replace(true);
+            match answer {
                 Ok(mut response) if response.status().is_success() && is_kind(&response, STREAM) => {
                     events = events.again();
                     let began = Instant::now();

@@ -52,8 +52,13 @@ pub(crate) trait Link: Send + Sync {
         Vec::new()
     }
 
-    /// A revision of the protocol is agreed on, one with a session or one without.
-    fn agreed(&self, _version: &Arc<str>, _session: bool) {}
+    /// A revision of the protocol is agreed on. `listen` says that the server has a session, and may say something by itself.
+    fn agreed(&self, _version: &Arc<str>, _listen: bool) {}
+
+    /// Waits until it listens, if it was told to.
+    fn listening(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Waits until everything is put away, after the hub was closed.
     fn ended(&self) -> Boxed<'_, ()>;

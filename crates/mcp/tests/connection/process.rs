@@ -48,7 +48,7 @@ async fn what_cannot_be_started_says_why() {
 async fn a_server_that_never_answers_meets_the_deadline_and_is_ended() {
     let options = Options { connect: Duration::from_millis(800), ..options() };
     let error = try_open(&twin("silent", &[]), &options).await.unwrap_err();
-    assert_eq!(error.to_string(), "the server did not answer within 800ms");
+    assert_eq!(error.to_string(), "the server did not answer within 0.8 seconds");
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ class Twin(BaseHTTPRequestHandler):
         """What a good server answers to this."""
         method, params = self.method(), self.message.get("params") or {}
         if method == "initialize":
-            return {"result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "twin"}}}
+            return {"result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": "twin"}}}
         if method == "tools/list":
             return {"result": {"tools": [ECHO]}}
         if method == "tools/call":
