@@ -23,13 +23,13 @@ fn use_servers(program: &Program) {
         "--cwd",
         "/tmp",
         "--",
-        "npx",
+        "nopx",
         "-y",
         "it's",
         "--env",
     ]);
     assert!(
-        added.code == Some(0) && added.stdout.contains("added my-files~my-files:\n  npx -y 'it'\\''s' --env"),
+        added.code == Some(0) && added.stdout.contains("added my-files~my-files:\n  nopx -y 'it'\\''s' --env"),
         "{added:?}"
     );
     let shown = json(&["show", "my-files"]);
@@ -65,7 +65,7 @@ fn use_servers(program: &Program) {
     assert!(!web.to_string().contains("hunter2"));
     assert_eq!(json(&["add", "web", "--url", "https://b.example"])["id"], "web-1~web-1");
     let list = run(&["list"]).stdout;
-    assert!(list.contains("web~web") && list.contains("off") && list.contains("npx -y 'it'\\''s'"), "{list}");
+    assert!(list.contains("web~web") && list.contains("off") && list.contains("nopx -y 'it'\\''s'"), "{list}");
 
     assert_eq!(json(&["enable", "web"])["enabled"], true);
     assert_eq!(json(&["disable", "web"])["enabled"], false);
@@ -81,7 +81,7 @@ fn use_servers(program: &Program) {
 
     for (args, word) in [
         (&["add", "x"][..], "--url"),
-        (&["add", "x", "--url", "https://a", "--", "npx"], "--url"),
+        (&["add", "x", "--url", "https://a", "--", "nopx"], "--url"),
         (&["add", "x", "--url", "ftp://a"], "http://"),
         (&["add", "x", "--url", "https://a.example", "--header", "hunter2"], "NAME=VALUE"),
         (&["add", "x", "--env", "A=1", "--env", "A=2", "--", "y"], "twice"),
@@ -103,7 +103,7 @@ fn write(at: &Path, text: &str) {
 fn furnish(home: &Path) {
     write(
         &home.join(".config/Claude/claude_desktop_config.json"),
-        r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "fs"]}, "broken": {"args": []}}}"#,
+        r#"{"mcpServers": {"fs": {"command": "nopx", "args": ["-y", "fs"]}, "broken": {"args": []}}}"#,
     );
     write(
         &home.join(".claude.json"),
@@ -112,7 +112,7 @@ fn furnish(home: &Path) {
     );
     write(
         &home.join(".cursor/mcp.json"),
-        r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "fs"]}, "both": {"command": "a"}}}"#,
+        r#"{"mcpServers": {"fs": {"command": "nopx", "args": ["-y", "fs"]}, "both": {"command": "a"}}}"#,
     );
     write(
         &home.join(".codex/config.toml"),
@@ -153,7 +153,7 @@ fn import_servers(program: &Program) {
     assert_eq!(items[2]["writtenOut"], json!(["env.HUB_TOKEN"]));
     let told = run(&[]);
     assert!(
-        told.code == Some(0) && told.stdout.contains("Claude Desktop") && told.stdout.contains("npx -y fs"),
+        told.code == Some(0) && told.stdout.contains("Claude Desktop") && told.stdout.contains("nopx -y fs"),
         "{told:?}"
     );
     assert!(

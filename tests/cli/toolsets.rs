@@ -29,7 +29,7 @@ fn use_toolsets(program: &Program) {
         &home.path().join("app"),
         &manifest(
             "1.0.0",
-            "tools: [{id: a, entrypoint: 't:f'}]\nmcp_servers: [{id: srv, command: npx, args: [it's]}]\n",
+            "tools: [{id: a, entrypoint: 't:f'}]\nmcp_servers: [{id: srv, command: nopx, args: [it's]}]\n",
         ),
     );
 
@@ -43,7 +43,7 @@ fn use_toolsets(program: &Program) {
     assert_eq!(json(&["toolset", "list"]), json!({ "items": [] }), "validating installs nothing");
     let done = run(&["toolset", "import", &source]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    for word in ["installed app 1.0.0", "1 tools, 2 files", "+ tool a", "npx 'it'\\''s'", "only once it is trusted"] {
+    for word in ["installed app 1.0.0", "1 tools, 2 files", "+ tool a", "nopx 'it'\\''s'", "only once it is trusted"] {
         assert!(done.stdout.contains(word), "{word:?} is not in {done:?}");
     }
     let shown = json(&["toolset", "show", "app"]);
@@ -60,11 +60,11 @@ fn use_toolsets(program: &Program) {
         &home.path().join("app"),
         &manifest(
             "1.1.0",
-            "tools: [{id: b, entrypoint: 't:f'}]\nmcp_servers: [{id: srv, command: npx, args: [other]}]\n",
+            "tools: [{id: b, entrypoint: 't:f'}]\nmcp_servers: [{id: srv, command: nopx, args: [other]}]\n",
         ),
     );
     let dry = run(&["toolset", "update", "app", "--dry-run"]);
-    for word in ["would change app from 1.0.0 to 1.1.0 (upgrade)", "+ tool b", "- tool a", "~ server srv", "npx other"]
+    for word in ["would change app from 1.0.0 to 1.1.0 (upgrade)", "+ tool b", "- tool a", "~ server srv", "nopx other"]
     {
         assert!(dry.code == Some(0) && dry.stderr.contains(word), "{word:?} is not in {dry:?}");
     }

@@ -26,7 +26,7 @@ on_both! {
         let server = serve(&database);
         let text = manifest("app", "1.0.0", &format!("mcp_servers:
   - id: local
-    command: npx
+    command: nopx
     args: ['--dir=${{DATA}}', '$${{KEPT}}', '${{ENV:ARG}}', plain]
     cwd: ${{HOME}}/x
     env:

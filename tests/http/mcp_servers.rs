@@ -50,7 +50,7 @@ on_both! {
     async fn a_server_is_added_and_shown_without_its_values(database: TestDatabase) {
         let server = serve(&database);
         let body = json!({
-            "name": "My Files!", "command": "npx", "args": ["-y", "pkg", "${DIR}"], "cwd": "/tmp",
+            "name": "My Files!", "command": "nopx", "args": ["-y", "pkg", "${DIR}"], "cwd": "/tmp",
             "env": { "API_KEY": "hunter2", "OTHER": "${ENV:OTHER}" }, "description": "Files", "requiresConfirmation": false,
         });
         let made = server.post(SERVERS, &body).await.expect(201);
@@ -58,10 +58,10 @@ on_both! {
         for (field, value) in [
             ("serverId", json!("my-files")), ("toolsetId", json!("my-files")), ("toolsetName", json!("My Files!")),
             ("serverType", json!("stdio")), ("enabled", json!(true)), ("status", json!("error")), ("error", json!("MCP_ENV_NOT_SET:DIR")),
-            ("toolCount", json!(0)), ("tools", json!([])), ("command", json!("npx")), ("args", json!(["-y", "pkg", "${DIR}"])),
+            ("toolCount", json!(0)), ("tools", json!([])), ("command", json!("nopx")), ("args", json!(["-y", "pkg", "${DIR}"])),
             ("cwd", json!("/tmp")), ("url", Value::Null), ("envNames", json!(["API_KEY", "OTHER"])), ("headerNames", json!([])),
             ("requiresConfirmation", json!(false)), ("trusted", json!(true)), ("userMcp", json!(true)),
-            ("pinPolicy", json!("accept")), ("description", json!("Files")), ("commandLine", json!("npx -y pkg '${DIR}'")),
+            ("pinPolicy", json!("accept")), ("description", json!("Files")), ("commandLine", json!("nopx -y pkg '${DIR}'")),
         ] {
             assert_eq!(made[field], value, "{field}");
         }
@@ -122,7 +122,7 @@ on_both! {
 
     async fn a_server_that_was_added_is_changed_as_its_owner_says(database: TestDatabase) {
         let server = serve(&database);
-        let body = json!({ "name": "mine", "command": "npx", "args": ["a"], "cwd": "/tmp", "env": { "A": "hunter2", "B": "b" } });
+        let body = json!({ "name": "mine", "command": "nopx", "args": ["a"], "cwd": "/tmp", "env": { "A": "hunter2", "B": "b" } });
         let before = server.post(SERVERS, &body).await.expect(201);
         let changed = put(&server, &at("mine"), &json!({ "args": ["b"], "cwd": null, "env": { "A": null, "C": "c" } })).await.expect(200);
         assert_eq!((changed["args"].clone(), changed["cwd"].clone(), changed["envNames"].clone(), changed["trusted"].clone()),
@@ -173,7 +173,7 @@ on_both! {
 
     async fn a_server_of_a_bundle_belongs_to_it(database: TestDatabase) {
         let server = serve(&database);
-        import_bundle(&server, "command: npx, args: [a], env: {A: hunter2}").await;
+        import_bundle(&server, "command: nopx, args: [a], env: {A: hunter2}").await;
         let trust = async || server.post(&format!("{}/trust", at("srv")), &json!({})).await.expect(200);
         let refused = remove(&server, &at("srv")).await;
         refused.expect_error(409, "CONFLICT");
@@ -193,17 +193,17 @@ on_both! {
         assert_eq!(back["trusted"], false);
         // A new version of the bundle that takes the question away needs a new yes.
         trust().await;
-        import_bundle(&server, "command: npx, args: [a], env: {A: hunter2}, requires_confirmation: false").await;
+        import_bundle(&server, "command: nopx, args: [a], env: {A: hunter2}, requires_confirmation: false").await;
         let silent = server.get(&at("srv")).await.expect(200);
         assert_eq!((silent["trusted"].clone(), silent["enabled"].clone(), silent["pinPolicy"].clone()), (json!(false), json!(false), json!("warn")));
         trust().await;
-        import_bundle(&server, "command: npx, args: [a], env: {A: hunter2}, requires_confirmation: false").await;
+        import_bundle(&server, "command: nopx, args: [a], env: {A: hunter2}, requires_confirmation: false").await;
         assert_eq!(server.get(&at("srv")).await.expect(200)["trusted"], true);
     }
 
     async fn what_a_server_changes_is_shown_and_accepted(database: TestDatabase) {
         let server = serve(&database);
-        import_bundle(&server, "command: npx").await;
+        import_bundle(&server, "command: nopx").await;
         see(&database, "app~srv", &[("read", "reads"), ("write", "writes")]).await;
         let shown = server.get(&at("srv")).await.expect(200);
         assert_eq!((shown["toolCount"].clone(), shown["waitingCount"].clone(), shown["tools"][0]["id"].clone()), (json!(2), json!(0), json!("mcp:app~srv:read")));
@@ -240,7 +240,7 @@ on_both! {
 
     async fn what_does_not_run_is_not_connected(database: TestDatabase) {
         let server = serve(&database);
-        import_bundle(&server, "command: npx").await;
+        import_bundle(&server, "command: nopx").await;
         server.post(SERVERS, &json!({ "id": "mine", "command": "/nonexistent/program" })).await.expect(201);
         for act in ["reconnect", "test"] {
             let ask = async |key: &str| Answer::of(server.request(Method::POST, &format!("{}/{act}", at(key)))).await;

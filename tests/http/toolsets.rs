@@ -29,7 +29,7 @@ tools:
 tool_overrides:
   - {tool_id: a_tool, name_override: Renamed}
 mcp_servers:
-  - {id: files, command: npx, args: [-y, pkg], cwd: '${HOME}', env: {KEY: '${MY_KEY}'}}
+  - {id: files, command: nopx, args: [-y, pkg], cwd: '${HOME}', env: {KEY: '${MY_KEY}'}}
   - {id: web, url: 'https://mcp.example.org/mcp', headers: {X-Key: '${ENV:WEB}'}, requires_confirmation: false, enabled: false}
 skills:
   - {id: listed, enabled: false}
@@ -262,7 +262,7 @@ on_both! {
         let report = import(&server, "?dryRun=true&trust=true", &full("1.0.0")).await.expect(200);
         assert_eq!((&report["dryRun"], &report["change"], &report["toolset"], &report["fileCount"]), (&json!(true), &json!("install"), &Value::Null, &json!(13)));
         assert_eq!(report["launches"], json!([
-            { "id": "full~files", "commandLine": "npx -y pkg", "cwd": "${HOME}", "env": ["KEY=${MY_KEY}"], "headers": [], "trusted": false },
+            { "id": "full~files", "commandLine": "nopx -y pkg", "cwd": "${HOME}", "env": ["KEY=${MY_KEY}"], "headers": [], "trusted": false },
             { "id": "full~web", "commandLine": "https://mcp.example.org/mcp", "cwd": null, "env": [], "headers": ["X-Key: ${ENV:WEB}"], "trusted": false },
         ]));
         assert_eq!(Picture::take(&server, database.data()).await, nothing);

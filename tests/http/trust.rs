@@ -14,41 +14,43 @@ fn with_server(version: &str, server: &str) -> Vec<u8> {
     with_manifest(&manifest("app", version, &format!("mcp_servers:\n  - {{id: srv, {server}}}\n")))
 }
 
-const STDIO: &str = "command: npx, args: [-y, pkg], env: {A: one}";
+const STDIO: &str = "command: nopx, args: [-y, pkg], env: {A: one}";
 
 on_both! {
     async fn a_server_is_trusted_as_it_was_shown(database: TestDatabase) {
         let server = serve(&database);
         let state = async || {
             let one = server.get(&format!("{SERVERS}/app~srv")).await.expect(200);
-            (one["enabled"].as_bool().unwrap(), one["trusted"].as_bool().unwrap(), one["status"].as_str().unwrap().to_owned())
+            // There is no such program: what comes of the attempt to start it is not the question here.
+            let status = if one["status"] == "needs_trust" { "needs_trust" } else { "may start" };
+            (one["enabled"].as_bool().unwrap(), one["trusted"].as_bool().unwrap(), status.to_owned())
         };
-        let (needed, given) = ((true, false, "needs_trust".to_owned()), (true, true, "disconnected".to_owned()));
+        let (needed, given) = ((true, false, "needs_trust".to_owned()), (true, true, "may start".to_owned()));
         let report = import(&server, "", &with_server("1.0.0", STDIO)).await.expect(201);
-        assert_eq!(report["launches"], json!([{ "id": "app~srv", "commandLine": "npx -y pkg", "cwd": null, "env": ["A=one"], "headers": [], "trusted": false }]));
+        assert_eq!(report["launches"], json!([{ "id": "app~srv", "commandLine": "nopx -y pkg", "cwd": null, "env": ["A=one"], "headers": [], "trusted": false }]));
         assert_eq!(state().await, needed);
         let trust = format!("{SERVERS}/app~srv/trust");
-        server.post(&trust, &json!({ "commandLine": "npx -y another" })).await.expect_error(409, "CONFLICT");
+        server.post(&trust, &json!({ "commandLine": "nopx -y another" })).await.expect_error(409, "CONFLICT");
         server.post(&trust, &json!({ "what": 1 })).await.expect_error(400, "BAD_REQUEST");
         assert_eq!(state().await, needed);
         let shown = server.get(&format!("{SERVERS}/app~srv")).await.expect(200)["fingerprint"].clone();
         // Somebody changes what the command line does not show.
         import(&server, "", &with_server("1.0.0", &STDIO.replace("one", "two"))).await.expect(200);
-        server.post(&trust, &json!({ "commandLine": "npx -y pkg", "fingerprint": shown })).await.expect_error(409, "CONFLICT");
+        server.post(&trust, &json!({ "commandLine": "nopx -y pkg", "fingerprint": shown })).await.expect_error(409, "CONFLICT");
         import(&server, "", &with_server("1.0.0", STDIO)).await.expect(200);
-        assert_eq!(server.post(&trust, &json!({ "commandLine": "npx -y pkg", "fingerprint": shown })).await.expect(200)["trusted"], true);
+        assert_eq!(server.post(&trust, &json!({ "commandLine": "nopx -y pkg", "fingerprint": shown })).await.expect(200)["trusted"], true);
         assert_eq!(state().await, given);
         // Whatever changes what would run takes the trust back, and what does not keeps it. Each differs in one thing.
         const REMOTE: &str = "url: 'https://a.example/mcp', headers: {X-A: '1'}";
         for (trusted, changed) in [
             (STDIO, "command: npy, args: [-y, pkg], env: {A: one}"),
-            (STDIO, "command: npx, args: [-y, pkg2], env: {A: one}"),
-            (STDIO, "command: npx, args: [-y pkg], env: {A: one}"),
-            (STDIO, "command: npx, args: [-y, pkg], env: {A: two}"),
-            (STDIO, "command: npx, args: [-y, pkg], env: {A: one, LD_PRELOAD: /tmp/x.so}"),
-            (STDIO, "command: npx, args: [-y, pkg], env: {B: one}"),
-            (STDIO, "command: npx, args: [-y, pkg]"),
-            (STDIO, "command: npx, args: [-y, pkg], env: {A: one}, cwd: /tmp"),
+            (STDIO, "command: nopx, args: [-y, pkg2], env: {A: one}"),
+            (STDIO, "command: nopx, args: [-y pkg], env: {A: one}"),
+            (STDIO, "command: nopx, args: [-y, pkg], env: {A: two}"),
+            (STDIO, "command: nopx, args: [-y, pkg], env: {A: one, LD_PRELOAD: /tmp/x.so}"),
+            (STDIO, "command: nopx, args: [-y, pkg], env: {B: one}"),
+            (STDIO, "command: nopx, args: [-y, pkg]"),
+            (STDIO, "command: nopx, args: [-y, pkg], env: {A: one}, cwd: /tmp"),
             (STDIO, REMOTE),
             (REMOTE, "url: 'https://b.example/mcp', headers: {X-A: '1'}"),
             (REMOTE, "url: 'https://a.example/mcp', headers: {X-A: '1'}, type: sse"),
@@ -116,7 +118,7 @@ on_both! {
         let seen = import(&server, "?dryRun=true", &with_server("1.0.0", STDIO)).await.expect(200);
         let digest = seen["digest"].as_str().unwrap();
         let before = Picture::take(&server, database.data()).await;
-        let other = with_server("1.0.0", &STDIO.replace("npx", "evil"));
+        let other = with_server("1.0.0", &STDIO.replace("nopx", "evil"));
         import(&server, &format!("?trust=true&digest={digest}"), &other).await.expect_error(409, "CONFLICT");
         import(&server, "?digest=x", &other).await.expect_error(400, "BAD_REQUEST");
         assert_eq!(Picture::take(&server, database.data()).await, before);
