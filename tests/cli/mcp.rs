@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{BINARY, assert_failed};
 
 /// What a person does with servers.
-fn use_servers(program: &Program) {
+fn use_servers(program: &Program, status: &str) {
     let run = |args: &[&str]| program.run(&[&["mcp"], args].concat());
     let json = |args: &[&str]| program.run(&[&["--json", "mcp"], args].concat()).json();
     assert!(run(&["list"]).stdout.contains("kitbag mcp add"));
@@ -38,9 +38,7 @@ fn use_servers(program: &Program) {
         (&json!(["MODE", "TOKEN"]), &json!("/tmp"), &json!(true), &json!(["-y", "it's", "--env"]))
     );
     let text = run(&["show", "my-files"]).stdout;
-    for word in
-        ["my-files~my-files  stdio", "in /tmp", "variables: MODE, TOKEN", "disconnected", "asked before each call"]
-    {
+    for word in ["my-files~my-files  stdio", "in /tmp", "variables: MODE, TOKEN", status, "asked before each call"] {
         assert!(text.contains(word), "{word:?} is not in {text}");
     }
     let web = json(&[
@@ -216,12 +214,12 @@ async fn see(database: &TestDatabase, server: &str, tools: &[(&str, &str)]) {
 
 on_both! {
     async fn servers_without_a_server(database: TestDatabase) {
-        use_servers(&Program::on(BINARY, &database));
+        use_servers(&Program::on(BINARY, &database), "disconnected (no server is running that would connect it)");
     }
 
     async fn servers_with_a_server(database: TestDatabase) {
         let _server = Server::start(BINARY, &database, &[]);
-        use_servers(&Program::on(BINARY, &database));
+        use_servers(&Program::on(BINARY, &database), "error (MCP_ENV_NOT_SET:TOKEN");
     }
 
     async fn servers_of_other_programs(database: TestDatabase) {
