@@ -1,7 +1,7 @@
 //! One call of an MCP server's tool, and what its end means.
 
 use kitbag_mcp::connection::{Call, CallError as Refusal};
-use kitbag_mcp::manager::{Manager, ManagerError};
+use kitbag_mcp::manager::{Manager, ManagerError, Status};
 use kitbag_model::{CallError, CallErrorCode, OrgId, SandboxReport, ServerKey, safe_text};
 use serde_json::{Map, Value};
 
@@ -10,12 +10,13 @@ use crate::outcome::{Ran, shortened};
 /// Makes one call, to its end. What comes back is the server's whole answer: content, structured content and whatever else.
 pub async fn run_mcp(manager: &Manager, org: &OrgId, server: &ServerKey, call: Call) -> Ran {
     let answered = manager.call(org, server, call).await;
-    let result = answered.map_err(|error| told(server, error)).and_then(|answer| match answer {
-        Value::Object(answer) if answer.get("isError") == Some(&Value::Bool(true)) => {
-            Err(CallError::new(CallErrorCode::ToolFailed, shortened(&text_of(&answer))))
-        }
-        answer => Ok(answer),
-    });
+    let result =
+        answered.map_err(|error| told(server, cause(manager, org, server, error))).and_then(|answer| match answer {
+            Value::Object(answer) if answer.get("isError") == Some(&Value::Bool(true)) => {
+                Err(CallError::new(CallErrorCode::ToolFailed, shortened(&text_of(&answer))))
+            }
+            answer => Ok(answer),
+        });
     Ran { result, logs: Vec::new(), logs_cut: 0, sandbox: SandboxReport::default(), left_running: false }
 }
 
@@ -41,6 +42,19 @@ fn text_of(answer: &Map<String, Value>) -> String {
     let blocks = answer.get("content").and_then(Value::as_array);
     let texts = blocks.into_iter().flatten().filter_map(|block| block.get("text").and_then(Value::as_str));
     safe_text(&texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// A connection that ended because somebody removed the server or turned it off did not break.
+fn cause(manager: &Manager, org: &OrgId, server: &ServerKey, error: ManagerError) -> ManagerError {
+    let ended = matches!(error, ManagerError::Call(Refusal::Disconnected(_)) | ManagerError::NotConnected { .. });
+    if !ended {
+        return error;
+    }
+    match manager.state(org, server).map(|state| state.status) {
+        None => ManagerError::NotFound,
+        Some(Status::Disconnected | Status::NeedsTrust) => ManagerError::Disabled,
+        Some(_) => error,
+    }
 }
 
 fn told(server: &ServerKey, error: ManagerError) -> CallError {

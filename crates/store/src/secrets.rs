@@ -1,5 +1,7 @@
 //! Values that were encrypted before they came here. This room cannot read them and does not know the key.
 
+use std::collections::BTreeSet;
+
 use kitbag_model::Timestamp;
 
 use crate::error::StoreError;
@@ -12,6 +14,18 @@ impl<Mode> Tx<Mode> {
         Ok(on!(self, c => sqlx::query_scalar(
             "SELECT sealed FROM secrets WHERE organization_id = $1 AND kind = $2 AND name = $3")
             .bind(self.org.as_str()).bind(kind).bind(name).fetch_optional(c))?)
+    }
+
+    /// The names that values of these kinds have, each once.
+    pub async fn secret_names(&mut self, kinds: &[&str]) -> Result<BTreeSet<String>, StoreError> {
+        let mut names = BTreeSet::new();
+        for kind in kinds {
+            let found: Vec<String> = on!(self, c => sqlx::query_scalar(
+                "SELECT name FROM secrets WHERE organization_id = $1 AND kind = $2")
+                .bind(self.org.as_str()).bind(*kind).fetch_all(c))?;
+            names.extend(found);
+        }
+        Ok(names)
     }
 
     /// All values of a kind with their names, by name.

@@ -74,6 +74,20 @@ impl TestDatabase {
         connection.close().await.expect("close the file");
     }
 
+    /// What it keeps sealed, as it is in the table: kinds, names and bytes.
+    pub async fn sealed(&self) -> Vec<(String, String, Vec<u8>)> {
+        let query = "SELECT kind, name, sealed FROM secrets ORDER BY kind, name";
+        let rows = match self.postgres {
+            None => {
+                let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+                let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+                sqlx::query_as(query).fetch_all(&mut connection).await
+            }
+            Some(_) => sqlx::query_as(query).fetch_all(&mut self.connect(SUPERUSER).await).await,
+        };
+        rows.expect("read the table")
+    }
+
     /// Opens it.
     pub async fn open(&self) -> Store {
         Store::open(&self.location()).await.expect("the test database opens")

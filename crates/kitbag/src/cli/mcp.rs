@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 pub(crate) enum McpCommand {
     /// Add a server: kitbag mcp add NAME -- COMMAND ARGS…, or kitbag mcp add NAME --url URL
     Add(Box<AddServer>),
-    /// List the servers, with what each starts
+    /// List the servers, with how each is, how many tools it has, and what it starts
     List,
     /// Show a server, how it is, and its tools
     Show {
@@ -44,6 +44,19 @@ pub(crate) enum McpCommand {
     },
     /// Connect a server anew, at once
     Reconnect {
+        /// The server key, or its id
+        server: String,
+    },
+    /// Sign in to a server on the web: says where to go with a browser, and waits until that is done
+    SignIn {
+        /// The server key, or its id
+        server: String,
+        /// How many seconds to wait; 0 does not wait
+        #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+        wait: u64,
+    },
+    /// Sign out of a server: what it gave us is given back and forgotten
+    SignOut {
         /// The server key, or its id
         server: String,
     },

@@ -19,6 +19,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Tokens, Self::Client, Self::SignIn];
+
     /// Its name in a table.
     pub fn as_str(self) -> &'static str {
         match self {

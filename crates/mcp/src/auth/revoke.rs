@@ -27,6 +27,7 @@ impl Authorizer {
     }
 
     /// Signs out and forgets how we were known as well: for a server that is removed, or whose authorization server is another one now.
+    /// Where the server was does not matter.
     pub async fn forget(&self, server: &Server) -> Result<bool, AuthError> {
         let told = self.revoke(server).await?;
         self.delete(server, Kind::Client).await?;

@@ -272,6 +272,11 @@ impl Link {
             logs: state.logs.iter().cloned().collect(),
             pid: None,
             attempts: state.attempts,
+            hopeful: match state.hope {
+                Hope::Asleep | Hope::Soon => true,
+                Hope::At(at) => at <= Instant::now() + self.shared.settings.wait,
+                Hope::None => connection.is_some(),
+            },
             challenge: state.challenge.clone(),
         };
         drop(state);

@@ -252,6 +252,7 @@ impl Server {
                 logs: Vec::new(),
                 pid: None,
                 attempts: 0,
+                hopeful: matches!(still.error, ManagerError::EnvNotSet(_)),
                 challenge: None,
             },
         }

@@ -111,6 +111,9 @@ pub struct ServerState {
     pub pid: Option<u32>,
     /// How often in a row it was tried in vain.
     pub attempts: u32,
+    /// Whether somebody who uses it now may get an answer: it is there, or it is tried for them. Otherwise somebody has to decide
+    /// something first.
+    pub hopeful: bool,
     /// With [`Status::RequiresAuth`]: what the server asked for, as it put it.
     pub challenge: Option<String>,
 }

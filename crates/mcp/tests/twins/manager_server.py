@@ -11,6 +11,7 @@ It needs nothing but Python, speaks the revisions with a session, and starts fas
   --lists FILE    adds a line to FILE for each list of its tools
   --linger        takes its time to end
   --flood         never stops talking, on all ways that it has
+  --describe FILE says of its tool echo what FILE says at that moment
 """
 
 import json
@@ -21,7 +22,7 @@ import threading
 import time
 
 lock = threading.Lock()
-tools = ["echo", "pid", "lists", "change", "say", "refuse", "sleep", "die", "freeze", "spawn", "log", "progress"]
+tools = ["echo", "pid", "lists", "change", "environment", "say", "refuse", "sleep", "die", "freeze", "spawn", "log", "progress"]
 lists = 0
 frozen = False
 
@@ -48,8 +49,11 @@ def call(name, args, token):
         return text(os.getpid())
     if name == "lists":
         return text(lists)
+    if name == "environment":
+        return text(json.dumps(dict(os.environ)))
     if name == "change":
-        tools.append(args["add"])
+        if "add" in args:
+            tools.append(args["add"])
         for _ in range(args.get("times", 1)):
             send({"method": "notifications/tools/list_changed"})
         return text("changed")
@@ -98,6 +102,9 @@ def answer(request):
         if "--lie" in sys.argv:
             return {"tools": "all of them"}
         listed = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools]}
+        if flag("--describe"):
+            with open(flag("--describe"), encoding="utf-8") as file:
+                listed["tools"][0]["description"] = file.read()
         if flag("--ttl"):
             listed["ttlMs"] = int(flag("--ttl"))
         return listed

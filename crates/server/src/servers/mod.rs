@@ -3,6 +3,7 @@
 //! The rows are the truth ([`Servers::follow`] reads them); the manager has what is alive. A list of tools goes through the pins
 //! before anybody sees it. This room knows neither routes nor calls.
 
+mod forget;
 mod keeper;
 mod news;
 mod variables;
@@ -127,6 +128,7 @@ impl Servers {
         let started = async {
             for org in self.0.store.system().await?.organization_ids().await? {
                 self.read(&org).await?;
+                self.forget_later(org);
             }
             Ok::<_, StoreError>(())
         };
@@ -135,11 +137,16 @@ impl Servers {
         }
     }
 
-    /// What an organisation has was changed: connects, ends and leaves alone what that means. Before [`Servers::start`] nothing.
+    /// What an organisation has was changed: connects, ends and leaves alone what that means. Before [`Servers::start`] nothing
+    /// is connected. Sign-ins of servers that are gone are forgotten.
     pub(crate) async fn follow(&self, org: &OrgId) {
-        if self.0.started.initialized()
-            && let Err(error) = self.read(org).await
-        {
+        let done = async {
+            if self.0.started.initialized() {
+                self.read(org).await?;
+            }
+            self.forget_the_gone(org).await
+        };
+        if let Err(error) = done.await {
             tracing::error!(%error, %org, "which MCP servers there are could not be read");
         }
     }
@@ -209,6 +216,11 @@ impl Servers {
     /// How a server is, if somebody looks after it.
     pub(crate) fn state(&self, org: &OrgId, key: &ServerKey) -> Option<ServerState> {
         self.manager(org).state(org, key)
+    }
+
+    /// Whether a call may get an answer from a server that is not connected: it is tried for it.
+    pub(crate) fn is_hopeful(&self, org: &OrgId, key: &ServerKey) -> bool {
+        self.state(org, key).is_some_and(|state| state.hopeful)
     }
 
     /// Who signs in.

@@ -205,7 +205,10 @@ impl Toolsets {
             return Err(Refusal::Quarantined(tool.problem.take().unwrap_or_default()));
         }
         let provided = Provided { servers: &self.servers, org, pins };
-        if let Some(problem) = provided.problem(installed, server, key) {
+        // One that ended is started for the call, and variables are looked at again; what comes of it is the call's own end.
+        if let Some(problem) = provided.problem(installed, server, key)
+            && !self.servers.is_hopeful(org, key)
+        {
             return Err(Refusal::NotConnected(problem));
         }
         let runs = Runs::Mcp { server: key.clone(), tool: name.clone() };

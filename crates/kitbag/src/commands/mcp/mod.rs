@@ -5,13 +5,13 @@ mod add;
 mod import;
 mod places;
 mod show;
+mod sign_in;
 
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::toolset::server_row;
 use crate::cli::{McpCommand, Place};
 use crate::client::{Client, segment};
 use crate::failure::Failure;
@@ -66,6 +66,11 @@ async fn dispatch(client: &Client, command: McpCommand, output: &Output) -> Resu
             let server = client.post_nothing(&format!("{}/reconnect", address(&server))).await?;
             output.result(&server, |server| format!("{} is {}", text(server, "id"), text(server, "status")))
         }
+        McpCommand::SignIn { server, wait } => sign_in::run(client, &server, wait, output).await,
+        McpCommand::SignOut { server } => {
+            client.delete(&format!("{}/sign-in", address(&server))).await?;
+            output.result(&json!({ "signedOut": server }), |_| format!("signed out of {server}"))
+        }
         McpCommand::Test { server } => {
             let tested = client.post_nothing(&format!("{}/test", address(&server))).await?;
             output.result(&tested, |tested| {
@@ -99,7 +104,17 @@ fn servers_table(servers: &Value) -> String {
         return "There is no server. Add one with: kitbag mcp add NAME -- COMMAND ARGS…, or: kitbag mcp import"
             .to_owned();
     }
-    table(["SERVER", "", "STARTS"], &items.iter().map(server_row).collect::<Vec<_>>())
+    let row = |server: &Value| {
+        let status = if server["enabled"] == true { text(server, "status") } else { "off" };
+        let waiting = server["waitingCount"].as_u64().unwrap_or_default();
+        let changed = if waiting > 0 { format!(" ({waiting} changed)") } else { String::new() };
+        let tools = match server["toolsSeenAt"].is_null() {
+            true => "?".to_owned(),
+            false => format!("{}{changed}", server["toolCount"]),
+        };
+        [text(server, "id").to_owned(), status.to_owned(), tools, plain(text(server, "commandLine"))]
+    };
+    table(["SERVER", "STATUS", "TOOLS", "STARTS"], &items.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Asks a question. What was answered.

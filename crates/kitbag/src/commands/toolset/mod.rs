@@ -18,7 +18,7 @@ use crate::events::Events;
 use crate::failure::Failure;
 use crate::output::{Output, text};
 
-pub(crate) use show::{server_row, tool_row};
+pub(crate) use show::tool_row;
 
 const TOOLSETS: &str = "/v1/orgs/local/toolsets";
 

@@ -84,7 +84,7 @@ pub(crate) fn tool_row(tool: &Value) -> [String; 4] {
 }
 
 /// A server's key, whether it may start, and what it starts.
-pub(crate) fn server_row(server: &Value) -> [String; 3] {
+fn server_row(server: &Value) -> [String; 3] {
     let state = match (server["enabled"] == true, server["trusted"] == true) {
         (false, _) => "off",
         (true, false) => "not trusted",

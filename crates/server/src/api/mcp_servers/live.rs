@@ -2,7 +2,7 @@
 //! asks of whoever keeps servers connected goes through here.
 
 use kitbag_mcp::manager::{ManagerError, ServerState, Status};
-use kitbag_model::{Installed, InstalledServer, OrgId, ServerKey, Timestamp};
+use kitbag_model::{Installed, InstalledServer, OrgId, ServerKey, Timestamp, safe_text};
 
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
@@ -66,12 +66,13 @@ fn live(app: &App, org: &OrgId, key: &ServerKey, state: ServerState) -> LiveView
     let link = || format!("http://{}/oauth/start/{org}/{key}", app.settings().address);
     LiveView {
         status: state.status.as_str(),
-        error: matches!(state.status, Status::Error | Status::RequiresAuth).then(|| state.reason.clone()),
-        reason: Some(state.reason).filter(|reason| !reason.is_empty()),
+        error: matches!(state.status, Status::Error | Status::RequiresAuth).then(|| safe_text(&state.reason)),
+        reason: Some(safe_text(&state.reason)).filter(|reason| !reason.is_empty()),
         since: Some(state.since),
         auth_url: (state.status == Status::RequiresAuth).then(link),
         protocol_version: state.protocol_version,
-        stderr: state.stderr,
+        // A stranger's words, which end up on terminals.
+        stderr: state.stderr.iter().map(|line| safe_text(line)).collect(),
     }
 }
 

@@ -1,0 +1,22 @@
+//! MCP servers as tool providers, from outside: the real program, real servers, a real HTTP client.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod calls;
+mod definitions;
+mod ids;
+mod kit;
+mod many;
+mod processes;
+mod reach;
+mod real;
+mod secrets;
+mod sign_in;
+
+use kitbag_testkit::{Server, TestDatabase};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_kitbag");
+
+/// Serves a test's database.
+fn serve(database: &TestDatabase) -> Server {
+    Server::start(BINARY, database, &[])
+}

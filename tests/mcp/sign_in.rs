@@ -1,0 +1,230 @@
+//! A server that wants somebody to sign in: the link, the way back, tokens that nobody reads, and the way out.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use kitbag_testkit::database::add_token;
+use kitbag_testkit::{Answer, Program, Server, TestDatabase, on_both};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::kit::{TOOLS, add, ask, at, connected, new_chat, put, text, until_status};
+use crate::serve;
+
+/// What every token of the stand-in has in it.
+const MARK: &str = "0f8fad5bd9cb";
+
+/// The server behind the door, and what it was asked.
+pub(crate) struct Door {
+    pub(crate) url: String,
+    folder: TempDir,
+    _child: Child,
+}
+
+impl Door {
+    #[allow(clippy::disallowed_methods, reason = "it is started around the program, not by it")]
+    pub(crate) async fn open() -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/twins/wants_sign_in.py");
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("python3");
+        command.arg(script).arg(folder.path().join("asked")).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+        Self { url: format!("http://127.0.0.1:{}/mcp", line.trim()), folder, _child: child }
+    }
+
+    /// What it was asked of this kind.
+    pub(crate) fn asked(&self, what: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder.path().join("asked")).unwrap_or_default();
+        let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        all.filter(|one| one["what"] == what).collect()
+    }
+}
+
+/// A person with a browser, who follows a link to where it ends. The last page.
+async fn browse(server: &Server, link: &str) -> String {
+    let mut at = link.to_owned();
+    for _ in 0..5 {
+        // The page's own cookie comes along to the program; whoever else is asked knows nothing of it.
+        let request = match at.strip_prefix(&server.url) {
+            Some(path) if path.starts_with("/oauth/start/") => server.request(Method::GET, path),
+            Some(path) => server.anonymous(Method::GET, path),
+            None => elsewhere(server, &at),
+        };
+        let answer = request.send().await.unwrap();
+        match answer.headers().get("location") {
+            Some(next) => at = next.to_str().unwrap().to_owned(),
+            None => return answer.text().await.unwrap(),
+        }
+    }
+    panic!("{link} leads nowhere");
+}
+
+/// A request to somebody else.
+fn elsewhere(server: &Server, url: &str) -> reqwest::RequestBuilder {
+    let (client, request) = server.anonymous(Method::GET, "/").build_split();
+    let mut request = request.unwrap();
+    *request.url_mut() = url.parse().unwrap();
+    reqwest::RequestBuilder::from_parts(client, request)
+}
+
+/// Whether a text is in any file below a folder.
+fn is_in_files(folder: &Path, word: &str) -> bool {
+    let has = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes.windows(word.len()).any(|window| window == word.as_bytes())
+    };
+    std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .any(|path| if path.is_dir() { is_in_files(&path, word) } else { has(&path) })
+}
+
+on_both! {
+    async fn somebody_signs_in_and_out(database: TestDatabase) {
+        let door = Door::open().await;
+        let server = serve(&database);
+        let chat = new_chat(&server).await;
+        add(&server, "door", json!({ "url": door.url })).await;
+        let shown = until_status(&server, "door", "requires_auth").await;
+        let link = shown["authUrl"].as_str().unwrap().to_owned();
+        assert_eq!(link, format!("{}/oauth/start/local/door~door", server.url));
+        assert!(shown["error"].is_string(), "{shown}");
+        ask(&server, &chat, "mcp:door~door:whoami", json!({})).await.expect_error(409, "MCP_SERVER_NOT_CONNECTED");
+        // Only who manages sees the link or follows it.
+        let user = add_token(&database.open().await, &kitbag_model::OrgId::local(), "use").await;
+        let theirs = Answer::of(server.anonymous(Method::GET, &at("door")).bearer_auth(&user)).await.expect(200);
+        assert_eq!((&theirs["status"], &theirs["authUrl"]), (&json!("requires_auth"), &Value::Null));
+        Answer::of(server.anonymous(Method::GET, "/oauth/start/local/door~door").bearer_auth(&user)).await.expect_error(403, "FORBIDDEN");
+        Answer::of(server.anonymous(Method::GET, "/oauth/start/local/door~door")).await.expect_error(401, "UNAUTHORIZED");
+        Answer::of(server.anonymous(Method::POST, &format!("{}/sign-in", at("door"))).bearer_auth(&user)).await.expect_error(403, "FORBIDDEN");
+
+        // By the API: what is asked for is shown before anybody goes there.
+        let started = server.post(&format!("{}/sign-in", at("door")), &json!({})).await.expect(200);
+        assert_eq!((&started["issuer"], &started["scopes"]), (&json!(door.url.trim_end_matches("/mcp")), &json!(["read"])), "{started}");
+        let page = browse(&server, started["authorizeUrl"].as_str().unwrap()).await;
+        assert!(page.contains("Signed in to door~door"), "{page}");
+        let shown = connected(&server, "door").await;
+        assert_eq!((&shown["authUrl"], &shown["error"], &shown["toolCount"]), (&Value::Null, &Value::Null, &json!(1)));
+        assert_eq!(text(&server, &chat, "mcp:door~door:whoami", json!({})).await, "you are in, whoami");
+        assert_eq!(door.asked("register").len(), 1);
+
+        // An answer is good once, and one that nobody asked for is none.
+        let forged = server.anonymous(Method::GET, "/oauth/callback/local?state=x&code=y").send().await.unwrap();
+        assert_eq!(forged.status(), 400);
+
+        // What is kept is sealed.
+        let kept = database.sealed().await;
+        assert!(kept.iter().any(|(kind, name, _)| kind == "oauth_tokens" && name == "door~door"), "{kept:?}");
+        for (kind, _, sealed) in &kept {
+            assert!(!sealed.windows(MARK.len()).any(|window| window == MARK.as_bytes()), "{kind} can be read");
+        }
+        assert!(!is_in_files(database.data(), MARK), "a token is in a file");
+        for path in [at("door"), TOOLS.to_owned()] {
+            assert!(!server.get(&path).await.expect(200).to_string().contains(MARK));
+        }
+
+        // They outlive the program.
+        drop(server);
+        let server = serve(&database);
+        connected(&server, "door").await;
+        assert_eq!(text(&server, &chat, "mcp:door~door:whoami", json!({})).await, "you are in, whoami");
+        assert_eq!(door.asked("authorize").len(), 1);
+
+        // Out: the other side is told, and nothing is left here.
+        server.delete(&format!("{}/sign-in", at("door"))).await.expect(204);
+        until_status(&server, "door", "requires_auth").await;
+        assert_eq!(door.asked("revoke").len(), 2, "both tokens are given back");
+        assert!(!database.sealed().await.iter().any(|(kind, ..)| kind == "oauth_tokens"));
+        // And in again, by the link that the server shows.
+        let page = browse(&server, &format!("{}/oauth/start/local/door~door", server.url)).await;
+        assert!(page.contains("Signed in"), "{page}");
+        connected(&server, "door").await;
+        assert_eq!(door.asked("register").len(), 2, "the way back leads to another port now");
+    }
+
+    async fn a_sign_in_ends_with_its_server(database: TestDatabase) {
+        let door = Door::open().await;
+        let server = serve(&database);
+        let sign_in = async |id: &str| {
+            until_status(&server, id, "requires_auth").await;
+            let page = browse(&server, &format!("{}/oauth/start/local/{id}~{id}", server.url)).await;
+            assert!(page.contains("Signed in"), "{page}");
+            connected(&server, id).await;
+        };
+        // Under another name it is another server: what was signed for the first is not used for it.
+        add(&server, "door", json!({ "url": door.url })).await;
+        sign_in("door").await;
+        put(&server, &at("door"), json!({ "id": "gate" })).await.expect(200);
+        until_status(&server, "gate", "requires_auth").await;
+        assert_eq!(door.asked("revoke").len(), 2);
+        assert_eq!(database.sealed().await, []);
+        sign_in("gate").await;
+        server.delete(&at("gate")).await.expect(204);
+        assert_eq!(door.asked("revoke").len(), 4);
+        assert_eq!(database.sealed().await, []);
+        // One of that name that comes later starts with nothing.
+        add(&server, "gate", json!({ "url": door.url })).await;
+        until_status(&server, "gate", "requires_auth").await;
+        // A toolset that is uninstalled, too.
+        sign_in("gate").await;
+        server.delete("/v1/orgs/local/toolsets/gate").await.expect(204);
+        assert_eq!(door.asked("revoke").len(), 6);
+        assert_eq!(database.sealed().await, []);
+    }
+
+    async fn what_is_started_has_nothing_to_sign_in_to(database: TestDatabase) {
+        let server = serve(&database);
+        add(&server, "twin", crate::kit::twin(&[])).await;
+        for method in [Method::POST, Method::DELETE] {
+            let answer = Answer::of(server.request(method, &format!("{}/sign-in", at("twin")))).await;
+            answer.expect_error(409, "CONFLICT");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_the_command_line() {
+    let database = TestDatabase::sqlite();
+    let program = Program::on(crate::BINARY, &database);
+    let mcp = |args: &[&str]| tokio::task::block_in_place(|| program.run(&[&["mcp"], args].concat()));
+    let door = Door::open().await;
+    assert_eq!(mcp(&["add", "door", "--url", &door.url]).code, Some(0));
+    // The browser needs somewhere to come back to.
+    let alone = mcp(&["sign-in", "door"]);
+    assert!(alone.code == Some(1) && alone.stderr.contains("kitbag serve"), "{alone:?}");
+    let server = serve(&database);
+    add(&server, "twin", crate::kit::twin(&[])).await;
+    connected(&server, "twin").await;
+    until_status(&server, "door", "requires_auth").await;
+    let line = |list: &str, of: &str| list.lines().find(|line| line.starts_with(of)).unwrap().to_owned();
+    let list = mcp(&["list"]).stdout;
+    assert!(line(&list, "SERVER").split_whitespace().eq(["SERVER", "STATUS", "TOOLS", "STARTS"]), "{list}");
+    assert!(line(&list, "door~door").contains("requires_auth  ?"), "{list}");
+    assert!(line(&list, "twin~twin").contains("connected      13"), "{list}");
+    let shown = mcp(&["show", "door"]).stdout;
+    assert!(shown.contains("requires_auth (the server wants somebody to sign in) since "), "{shown}");
+    assert!(shown.contains("/oauth/start/local/door~door"), "{shown}");
+
+    let nobody = mcp(&["sign-in", "door", "--wait", "1"]);
+    assert_eq!(nobody.code, Some(1), "{nobody:?}");
+    assert!(
+        nobody.stderr.contains("signs you in, for: read") && nobody.stderr.contains("nobody signed in"),
+        "{nobody:?}"
+    );
+    let begun = mcp(&["sign-in", "door", "--wait", "0", "--json"]).json();
+    browse(&server, begun["authorizeUrl"].as_str().unwrap()).await;
+    let done = mcp(&["sign-in", "door"]);
+    assert!(done.code == Some(0) && done.stdout.contains("signed in to door~door"), "{done:?}");
+    assert!(line(&mcp(&["list"]).stdout, "door~door").contains("connected  1 "));
+    let out = mcp(&["sign-out", "door"]);
+    assert!(out.code == Some(0) && out.stdout.contains("signed out of door"), "{out:?}");
+    until_status(&server, "door", "requires_auth").await;
+    assert_eq!(door.asked("revoke").len(), 2);
+    let started = mcp(&["sign-in", "twin"]);
+    assert!(started.code == Some(1) && started.stderr.contains("nothing to sign in to"), "{started:?}");
+}
