@@ -29,6 +29,9 @@ const MARK: &str = "CHILD_OF_KITBAG";
 /// How often the family is looked for again while it is waited for.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// So often in a row nobody must be found before nobody is left.
+const LOOKS: usize = 3;
+
 /// How often the family is killed before we give up: each round catches what was forked during the one before.
 const ROUNDS: usize = 300;
 
@@ -199,11 +202,15 @@ impl Child {
                 sleep(LOOK).await;
             }
         }
+        let mut nobody = 0;
         for _ in 0..ROUNDS {
-            if self.family.signal(Signal::KILL).await == 0 {
+            // One that is just becoming another program has no environment for a moment, and if its parent is gone, no family.
+            nobody = if self.family.signal(Signal::KILL).await == 0 { nobody + 1 } else { 0 };
+            if nobody == LOOKS {
                 break;
             }
             let _ = timeout(LOOK, self.process.wait()).await;
+            sleep(LOOK).await;
         }
         self.stopped = true;
     }
