@@ -15,7 +15,8 @@ PNG = b"\x89PNG\r\n\x1a\nrest"
     [
         ("None", None),
         ("True", True),
-        ("10**30", 10**30),
+        ("2**64 - 1", 2**64 - 1),
+        ("-(2**63)", -(2**63)),
         ("-1.5", -1.5),
         ("'é\\U0001f600\\x00'", "é😀\0"),
         ("[1, (2, [3])]", [1, [2, [3]]]),
@@ -75,6 +76,8 @@ def test_a_result(toolset, code, json_value):
         ("['\\ud800']", "at /0: a text with half of a character"),
         ("{'\\ud800': 1}", "half of a character"),
         ("10**5000", "a whole number with too many digits"),
+        ("10**400", "a whole number of more than 64 bits"),
+        ("[2**64]", "at /0: a whole number of more than 64 bits"),
         ("{'a': Text('x')}", "at /a: Text inside of something else"),
         ("cycle()", "at /a/0: it contains itself"),
         ("deep(201)", "it is nested deeper than 200"),
