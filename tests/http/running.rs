@@ -54,6 +54,12 @@ def odd() -> str:
     return "made a pipe"
 
 @tool
+def lock_up() -> str:
+    (Path(get_context().workspace) / "kept.txt").write_text("kept")
+    os.chmod(get_context().workspace, 0)
+    return "locked"
+
+@tool
 def fill(count: int) -> str:
     for n in range(count):
         (Path(get_context().workspace) / f"f{n}").write_text(str(n))
@@ -69,6 +75,7 @@ tools:
   - {id: large, entrypoint: "tools.t:large"}
   - {id: odd, entrypoint: "tools.t:odd"}
   - {id: fill, entrypoint: "tools.t:fill"}
+  - {id: lock_up, entrypoint: "tools.t:lock_up"}
   - {id: broken, entrypoint: "tools.broken:run"}
 tool_overrides:
   - {tool_id: write, renderer: code, renderer_config: {file: "$return.path"}}
@@ -201,6 +208,17 @@ on_both! {
         assert_eq!((&call["status"], &call["renderPlan"]), (&json!("success"), &Value::Null));
         let warnings = call["warnings"].to_string();
         assert!(warnings.contains("pipe") && warnings.contains("not shown"), "{warnings}");
+    }
+
+    async fn a_workspace_that_was_locked_away_opens_again(database: TestDatabase) {
+        let (server, chat) = served(serve(&database)).await;
+        let call = ask(&server, &chat, "app:lock_up", json!({})).await.expect(200);
+        assert_eq!((call["status"].clone(), file(&server, &chat, "kept.txt").await.as_deref()), (json!("success"), Some("kept")));
+        let call = ask(&server, &chat, "app:write", json!({ "path": "next.txt" })).await.expect(200);
+        assert_eq!(call["status"], "success", "{call}");
+        let twice = r#"{"toolId": "app:write", "args": {"path": "a", "path": "b"}}"#;
+        let request = server.request(Method::POST, &calls(&chat)).header("content-type", "application/json").body(twice);
+        Answer::of(request).await.expect_error(400, "BAD_REQUEST");
     }
 
     async fn a_workspace_that_gets_too_full_goes_back(database: TestDatabase) {
