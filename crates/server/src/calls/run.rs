@@ -1,5 +1,6 @@
 //! A call that runs: it waits for its turn, has the workspace, and what came of it is recorded.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,12 +89,11 @@ impl Calls {
             return self.end_unrun(org, *chat, *id, &why).await;
         };
         let holding = lease.hold_for(*id);
-        if !self.0.store.read(org).await?.is_on_active_line(*chat, call.message_id).await? {
+        let Some((pre, folder)) = lease.ready_for(call.message_id).await? else {
             let why = "the chat went to another branch, with another workspace, before it was this call's turn";
             return self.end_unrun(org, *chat, *id, &CallError::new(CallErrorCode::Interrupted, why)).await;
-        }
-        let pre = lease.current().await?;
-        let ran = self.work(live, &lease, &call, program, entrypoint).await?;
+        };
+        let ran = self.work(live, &call, program, entrypoint, folder).await;
         let left_running = ran.left_running;
         let outcome = self.outcome(org, &lease, &call, &callable, ran).await?;
         let call = self.record_end(&lease, *id, pre.as_ref(), outcome).await?;
@@ -125,11 +125,11 @@ impl Calls {
     async fn work(
         &self,
         live: &Live,
-        lease: &Lease,
         call: &ToolCall,
         program: &Program,
         entrypoint: &Entrypoint,
-    ) -> Result<Ran, RunError> {
+        folder: PathBuf,
+    ) -> Ran {
         let (org, chat, id) = &live.key;
         let job = Job {
             org: org.clone(),
@@ -137,7 +137,7 @@ impl Calls {
             call: id.to_string(),
             entrypoint: entrypoint.clone(),
             args: call.args.clone(),
-            workspace: lease.folder().await?,
+            workspace: folder,
             deadline: self.0.settings.tool_timeout,
         };
         let (sender, heard) = mpsc::unbounded_channel();
@@ -148,7 +148,7 @@ impl Calls {
         {
             *error = why;
         }
-        Ok(ran)
+        ran
     }
 
     /// What is kept of what came back.

@@ -1,7 +1,5 @@
 //! What a tool call does to a workspace: it holds it, and what it left is kept together with the call's own record.
 
-use std::path::PathBuf;
-
 use kitbag_cas::workspace::Snapshot;
 use kitbag_cas::{CasError, Change, tree};
 use kitbag_model::{
@@ -35,15 +33,6 @@ impl Lease {
     /// The call that is at work.
     pub(super) fn holder(&self) -> Option<ToolCallId> {
         *self.0.slot.holder.borrow()
-    }
-
-    /// Where the files are.
-    pub(crate) async fn folder(&self) -> Result<PathBuf, WorkspaceError> {
-        self.work(|workspace, _| {
-            workspace.open_up()?;
-            Ok(workspace.path().to_owned())
-        })
-        .await
     }
 
     /// Keeps bytes that no state has, durably. Only what names them keeps them from being collected.

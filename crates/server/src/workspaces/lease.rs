@@ -1,6 +1,6 @@
 //! The right to change one chat's workspace.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -56,6 +56,9 @@ pub(super) async fn uncancelled<T: Send + 'static>(
     tokio::spawn(work.in_current_span()).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
+/// The state that a folder is in, if it was ever kept, and where the folder is.
+type Ready = (Option<Manifest>, PathBuf);
+
 impl Lease {
     pub(super) fn new(
         workspaces: Workspaces,
@@ -96,16 +99,8 @@ impl Lease {
 
     async fn do_restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
         let active = self.active().await?;
-        let root = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
-        let restored = self.work(move |workspace, nodes| {
-            let elsewhere = workspace.known_state().is_some_and(|known| known != root);
-            if workspace.is_torn()? || elsewhere {
-                workspace.materialise(&root, nodes)?;
-                workspace.settle()?;
-            }
-            Ok(())
-        });
-        restored.await?;
+        let root = root_of(active.as_ref());
+        self.work(move |workspace, nodes| restore(workspace, nodes, root)).await?;
         Ok(active)
     }
 
@@ -129,22 +124,25 @@ impl Lease {
 
     /// Takes the state that the folder is in, which follows `before`.
     pub(super) async fn snapshot(&self, before: ContentHash) -> Result<Snapshot, WorkspaceError> {
-        self.work(move |workspace, nodes| match workspace.snapshot(nodes) {
-            Err(CasError::Limit { .. }) => {
-                // Perhaps nothing was added, and the limits were higher when the active state was kept.
-                let kept = tree::entries(&before, nodes).map_err(CasError::from)?;
-                workspace.had(kept.iter().map(|(_, entry)| entry.size));
-                Ok(workspace.snapshot(nodes)?)
-            }
-            taken => Ok(taken?),
-        })
-        .await
+        self.work(move |workspace, nodes| take(workspace, nodes, before)).await
     }
 
     async fn do_keep(&self, source: Source, source_ref: Option<String>) -> Result<Option<Manifest>, WorkspaceError> {
         let active = self.active().await?;
-        let before = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
+        let before = root_of(active.as_ref());
         let snapshot = self.snapshot(before).await?;
+        self.keep_taken(active, &snapshot, source, source_ref).await
+    }
+
+    /// Keeps a state that was taken, if it is not the active one. The active state from now on.
+    async fn keep_taken(
+        &self,
+        active: Option<Manifest>,
+        snapshot: &Snapshot,
+        source: Source,
+        source_ref: Option<String>,
+    ) -> Result<Option<Manifest>, WorkspaceError> {
+        let before = root_of(active.as_ref());
         if snapshot.tree.root == before {
             return Ok(active);
         }
@@ -192,6 +190,35 @@ impl Lease {
         }
         self.restore().await?;
         self.keep(Source::Edit, None).await
+    }
+
+    /// Makes the folder ready for a call that belongs to a message: it is the active state, and what was changed in it by other
+    /// means is kept. That state, and where the folder is; none if the chat went to another branch than the message's.
+    pub(crate) async fn ready_for(&self, message: MessageId) -> Result<Option<Ready>, WorkspaceError> {
+        let lease = self.clone();
+        uncancelled(async move { lease.do_ready_for(message).await }).await
+    }
+
+    /// Every call waits for this, so it asks the database once and the disk once.
+    async fn do_ready_for(&self, message: MessageId) -> Result<Option<Ready>, WorkspaceError> {
+        let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
+        let chat = tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
+        if !tx.is_on_active_line(self.0.chat, message).await? {
+            return Ok(None);
+        }
+        let active = match chat.active_manifest_id {
+            Some(id) => tx.manifest(self.0.chat, id).await?,
+            None => None,
+        };
+        drop(tx);
+        let root = root_of(active.as_ref());
+        let looked = self.work(move |workspace, nodes| {
+            restore(workspace, nodes, root)?;
+            workspace.open_up()?;
+            Ok((take(workspace, nodes, root)?, workspace.path().to_owned()))
+        });
+        let (snapshot, folder) = looked.await?;
+        Ok(Some((self.keep_taken(active, &snapshot, Source::Edit, None).await?, folder)))
     }
 
     /// Changes the folder and keeps what came of it. If that cannot be done, the folder goes back to the active state: what
@@ -424,5 +451,32 @@ impl Lease {
             work(workspace, &nodes)
         });
         done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+}
+
+fn root_of(manifest: Option<&Manifest>) -> ContentHash {
+    manifest.map_or_else(|| tree::empty().root, |manifest| manifest.root)
+}
+
+/// Makes the folder be a state, if it is known to be another or none.
+fn restore(workspace: &mut Workspace, nodes: &StoredNodes<'_>, root: ContentHash) -> Result<(), WorkspaceError> {
+    let elsewhere = workspace.known_state().is_some_and(|known| known != root);
+    if workspace.is_torn()? || elsewhere {
+        workspace.materialise(&root, nodes)?;
+        workspace.settle()?;
+    }
+    Ok(())
+}
+
+/// Takes the state that the folder is in, which follows `before`.
+fn take(workspace: &mut Workspace, nodes: &StoredNodes<'_>, before: ContentHash) -> Result<Snapshot, WorkspaceError> {
+    match workspace.snapshot(nodes) {
+        Err(CasError::Limit { .. }) => {
+            // Perhaps nothing was added, and the limits were higher when the active state was kept.
+            let kept = tree::entries(&before, nodes).map_err(CasError::from)?;
+            workspace.had(kept.iter().map(|(_, entry)| entry.size));
+            Ok(workspace.snapshot(nodes)?)
+        }
+        taken => Ok(taken?),
     }
 }
