@@ -225,6 +225,100 @@ async fn on_the_command_line() {
     assert!(out.code == Some(0) && out.stdout.contains("signed out of door"), "{out:?}");
     until_status(&server, "door", "requires_auth").await;
     assert_eq!(door.asked("revoke").len(), 2);
+    // A client that somebody registered, whose secret is in a file.
+    let secret = database.data().join("secret");
+    std::fs::write(&secret, "m4chine-s3cret\n").unwrap();
+    let client = mcp(&["client", "door", "--id", "machine", "--secret-file", secret.to_str().unwrap(), "--machine"]);
+    assert!(client.code == Some(0) && client.stdout.contains("the client that you named"), "{client:?}");
+    connected(&server, "door").await;
+    assert_eq!(mcp(&["client", "door", "--forget"]).code, Some(0));
+    until_status(&server, "door", "requires_auth").await;
+    for wrong in [
+        &["client", "door"][..],
+        &["client", "door", "--id", "x", "--machine"],
+        &["client", "door", "--forget", "--id", "x"],
+    ] {
+        assert_eq!(mcp(wrong).code, Some(2), "{wrong:?}");
+    }
     let started = mcp(&["sign-in", "twin"]);
     assert!(started.code == Some(1) && started.stderr.contains("nothing to sign in to"), "{started:?}");
+}
+
+on_both! {
+    async fn a_client_that_was_registered_by_hand(database: TestDatabase) {
+        let door = Door::open().await;
+        let server = serve(&database);
+        let chat = new_chat(&server).await;
+        add(&server, "door", json!({ "url": door.url })).await;
+        until_status(&server, "door", "requires_auth").await;
+        let client = format!("{}/client", at("door"));
+        // The machine signs in by itself.
+        let machine = json!({ "clientId": "machine", "clientSecret": "m4chine-s3cret", "grant": "machine", "scopes": ["read", "write"] });
+        assert_eq!(put(&server, &client, machine.clone()).await.expect(204), Value::Null);
+        connected(&server, "door").await;
+        assert_eq!(text(&server, &chat, "mcp:door~door:whoami", json!({})).await, "you are in, whoami");
+        let asked = door.asked("token");
+        assert_eq!((&asked[0]["grant"], &asked[0]["client"]), (&json!("client_credentials"), &json!("machine")), "{asked:?}");
+        assert!(door.asked("register").is_empty() && door.asked("authorize").is_empty());
+        // Nothing of it is shown, logged or readable.
+        let kept = database.sealed().await;
+        assert!(kept.iter().any(|(kind, name, _)| kind == "oauth_settings" && name == "door~door"));
+        assert!(!is_in_files(database.data(), "m4chine-s3cret"));
+        assert!(!server.get(&at("door")).await.expect(200).to_string().contains("m4chine"));
+        // It is still there after a restart, and goes along with a new name.
+        drop(server);
+        let server = serve(&database);
+        connected(&server, "door").await;
+        put(&server, &at("door"), json!({ "id": "gate" })).await.expect(200);
+        connected(&server, "gate").await;
+        let client = format!("{}/client", at("gate"));
+        // A person signs in as a client that somebody registered.
+        put(&server, &client, json!({ "clientId": "given", "clientSecret": "g1ven-s3cret" })).await.expect(204);
+        until_status(&server, "gate", "requires_auth").await;
+        browse(&server, &format!("{}/oauth/start/local/gate~gate", server.url)).await;
+        connected(&server, "gate").await;
+        assert_eq!(door.asked("authorize").last().unwrap()["client"], "given");
+        assert!(door.asked("register").is_empty());
+        // A wrong secret is no way in.
+        put(&server, &client, json!({ "clientId": "machine", "clientSecret": "wr0ng", "grant": "machine" })).await.expect(204);
+        let shown = crate::kit::until(&server, &at("gate"), |shown| shown["status"] == "requires_auth" || shown["status"] == "error").await;
+        assert!(!shown.to_string().contains("wr0ng"), "{shown}");
+        // Bad input says what is wrong and repeats nothing.
+        for (body, word) in [
+            (json!({}), "clientId"),
+            (json!({ "clientId": "" }), "clientId"),
+            (json!({ "clientId": 7 }), "texts"),
+            (json!({ "clientId": "a", "clientSecret": ["hunter2"] }), "texts"),
+            (json!({ "clientId": "a", "clientSecret": "hunter2\n" }), "clientSecret"),
+            (json!({ "clientId": "a", "grant": "machine" }), "clientSecret"),
+            (json!({ "clientId": "a", "grant": "robot" }), "grant"),
+            (json!({ "clientId": "a", "scopes": ["a b"] }), "scopes"),
+            (json!({ "clientId": "a", "issuer": "nowhere" }), "issuer"),
+            (json!({ "clientId": "a", "more": 1 }), "more"),
+        ] {
+            let refused = put(&server, &client, body).await;
+            refused.expect_error(400, "BAD_REQUEST");
+            let said = refused.body.to_string();
+            assert!(said.contains(word) && !said.contains("hunter2"), "{said}");
+        }
+        let user = add_token(&database.open().await, &kitbag_model::OrgId::local(), "use").await;
+        Answer::of(server.anonymous(Method::PUT, &client).bearer_auth(&user).json(&machine)).await.expect_error(403, "FORBIDDEN");
+        // Forgotten, Kitbag registers itself; removed, nothing is left.
+        server.delete(&client).await.expect(204);
+        until_status(&server, "gate", "requires_auth").await;
+        browse(&server, &format!("{}/oauth/start/local/gate~gate", server.url)).await;
+        connected(&server, "gate").await;
+        assert_eq!(door.asked("register").len(), 1);
+        put(&server, &client, machine).await.expect(204);
+        server.delete(&at("gate")).await.expect(204);
+        assert_eq!(database.sealed().await, []);
+        for secret in ["m4chine-s3cret", "g1ven-s3cret", "wr0ng", MARK] {
+            assert!(!server.log().contains(secret), "{secret} is in the log");
+        }
+        let store = database.open().await;
+        let lines = store.read(&kitbag_model::OrgId::local()).await.unwrap().audit_trail(200).await.unwrap();
+        assert!(lines.iter().any(|line| line.action == "mcp_server.client_changed" && line.subject == "door~door"));
+        let of_audit = format!("{lines:?}");
+        assert!(!of_audit.contains("s3cret"), "{of_audit}");
+    }
 }

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use chat::ChatCommand;
-pub(crate) use mcp::{AddServer, ImportServers, McpCommand};
+pub(crate) use mcp::{AddServer, ImportServers, McpCommand, ServerClient};
 pub(crate) use tool::{CallFlags, DecideFlags, ToolCommand};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");

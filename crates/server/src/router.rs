@@ -90,6 +90,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         ))
         .routes(routes!(mcp_servers::reconnect::reconnect_mcp_server))
         .routes(routes!(mcp_servers::test::test_mcp_server))
+        .routes(routes!(mcp_servers::client::set_mcp_server_client, mcp_servers::client::forget_mcp_server_client))
         .routes(routes!(mcp_servers::sign_in::sign_in_mcp_server, mcp_servers::sign_in::sign_out_mcp_server))
         .routes(routes!(mcp_servers::pins::get_mcp_server_pins))
         .routes(routes!(mcp_servers::accept::accept_mcp_server_pins))

@@ -60,6 +60,8 @@ pub(crate) enum McpCommand {
         /// The server key, or its id
         server: String,
     },
+    /// Say how Kitbag is known where a server has people sign in, if it was registered there by hand
+    Client(ServerClient),
     /// Ask a server for its tools, and say how long that took
     Test {
         /// The server key, or its id
@@ -138,4 +140,29 @@ pub(crate) struct ImportServers {
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+/// A client that somebody registered by hand.
+#[derive(Args)]
+pub(crate) struct ServerClient {
+    /// The server key, or its id
+    pub(crate) server: String,
+    /// The id that the authorization server gave
+    #[arg(long, value_name = "ID", required_unless_present = "forget")]
+    pub(crate) id: Option<String>,
+    /// A file with the secret; - reads it from standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_file: Option<PathBuf>,
+    /// Nobody signs in: Kitbag does by itself, with the secret
+    #[arg(long, requires = "secret_file")]
+    pub(crate) machine: bool,
+    /// What to ask for when the server does not say; may be given several times
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+    /// The authorization server that knows the client [default: the first one that the server names]
+    #[arg(long, value_name = "URL")]
+    pub(crate) issuer: Option<String>,
+    /// Forget it: Kitbag registers itself again
+    #[arg(long, conflicts_with_all = ["id", "secret_file", "machine", "scopes", "issuer"])]
+    pub(crate) forget: bool,
 }

@@ -16,11 +16,13 @@ pub enum Kind {
     Client,
     /// A sign-in that has begun. A newer one takes its place.
     SignIn,
+    /// What whoever keeps knows of the client that somebody registered for a server by hand. This room only forgets it.
+    Settings,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Tokens, Self::Client, Self::SignIn];
+    pub const ALL: [Self; 4] = [Self::Tokens, Self::Client, Self::SignIn, Self::Settings];
 
     /// Its name in a table.
     pub fn as_str(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Kind {
             Self::Tokens => "oauth_tokens",
             Self::Client => "oauth_client",
             Self::SignIn => "oauth_sign_in",
+            Self::Settings => "oauth_settings",
         }
     }
 }

@@ -31,6 +31,7 @@ impl Authorizer {
     pub async fn forget(&self, server: &Server) -> Result<bool, AuthError> {
         let told = self.revoke(server).await?;
         self.delete(server, Kind::Client).await?;
+        self.delete(server, Kind::Settings).await?;
         self.forget_flight(server);
         Ok(told)
     }

@@ -3,6 +3,7 @@
 //! The rows are the truth ([`Servers::follow`] reads them); the manager has what is alive. A list of tools goes through the pins
 //! before anybody sees it. This room knows neither routes nor calls.
 
+mod clients;
 mod forget;
 mod keeper;
 mod news;
@@ -13,10 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_mcp::auth::{Authorizer, ClientSettings, Server};
-use kitbag_mcp::connection::{Options, Tokens};
+use kitbag_mcp::auth::{AuthError, Authorizer, ClientSettings, KeeperError, Kind, Server};
+use kitbag_mcp::connection::Options;
 use kitbag_mcp::manager::{
-    Configured, Manager, ManagerError, ServerState, Settings as ManagerSettings, Start, TokenSource, Variables,
+    Configured, Manager, ManagerError, ServerState, Settings as ManagerSettings, Start, Variables,
 };
 use kitbag_mcp::tool::ToolDefinition;
 use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey};
@@ -28,6 +29,8 @@ use url::Url;
 
 use crate::app::Settings;
 use crate::events::Events;
+pub(crate) use clients::Client;
+use clients::{Clients, SignedIn};
 use keeper::StoreKeeper;
 use variables::Environment;
 
@@ -62,6 +65,17 @@ pub(crate) enum LearnError {
     Store(#[from] StoreError),
 }
 
+/// Why a client was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error(transparent)]
+    Keeper(#[from] KeeperError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+}
+
 /// The most bytes of one message of a server.
 const LONGEST_MESSAGE: usize = 32 << 20;
 
@@ -83,6 +97,7 @@ struct Inner {
     /// Those of everybody else.
     others: Manager,
     authorizer: Arc<Authorizer>,
+    clients: Arc<Clients>,
     started: OnceCell<()>,
 }
 
@@ -90,9 +105,11 @@ impl Servers {
     /// Nothing is connected yet.
     pub(crate) fn new(settings: &Settings, store: &Store, events: &Events) -> Self {
         let keeper = StoreKeeper::new(store.clone(), settings.data.clone(), settings.servers.master_key.clone());
+        let keeper = Arc::new(keeper);
+        let clients = Arc::new(Clients::new(Arc::clone(&keeper)));
         let egress = settings.egress.clone();
         let policy = move |org: &OrgId| policy(&egress, org);
-        let authorizer = Arc::new(Authorizer::new(Arc::new(policy.clone()), Arc::new(keeper)));
+        let authorizer = Arc::new(Authorizer::new(Arc::new(policy.clone()), keeper));
         let (heard, changes) = unbounded_channel();
         let manager = |org: &OrgId, is_local: bool| {
             let options = Options {
@@ -106,7 +123,8 @@ impl Servers {
             let mut chosen = ManagerSettings::new(options, Arc::new(Environment { is_local }));
             chosen.lazy = settings.servers.lazy;
             chosen.idle = settings.servers.idle;
-            chosen.tokens = Some(Arc::new(SignedIn(Arc::clone(&authorizer))));
+            let (authorizer, clients) = (Arc::clone(&authorizer), Arc::clone(&clients));
+            chosen.tokens = Some(Arc::new(SignedIn { authorizer, clients }));
             Manager::new(chosen, heard.clone())
         };
         let nobody: OrgId = "nobody".parse().expect("a good name");
@@ -117,6 +135,7 @@ impl Servers {
             local,
             others,
             authorizer,
+            clients,
             started: OnceCell::new(),
         }));
         news::listen(changes, store.clone(), events.clone());
@@ -141,7 +160,7 @@ impl Servers {
     /// is connected. Sign-ins of servers that are gone are forgotten.
     pub(crate) async fn follow(&self, org: &OrgId) {
         let done = async {
-            if self.0.started.initialized() {
+            if self.is_started() {
                 self.read(org).await?;
             }
             self.forget_the_gone(org).await
@@ -155,10 +174,19 @@ impl Servers {
         let mut tx = self.0.store.read(org).await?;
         let (installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
         drop(tx);
+        self.read_clients(org).await?;
         let wanted = installed.iter().flat_map(|one| one.servers.iter().map(move |server| (one, server)));
         let wanted = wanted.filter(|(_, server)| is_possible(org, &server.server.launch));
         let wanted = wanted.map(|(one, server)| self.configured(org, one, server, &pins)).collect();
         self.manager(org).configure(org, wanted);
+        Ok(())
+    }
+
+    async fn read_clients(&self, org: &OrgId) -> Result<(), StoreError> {
+        let names = self.0.store.read(org).await?.secret_names(&[Kind::Settings.as_str()]).await?;
+        if let Err(error) = self.0.clients.read(org, names).await {
+            tracing::error!(%error, %org, "how Kitbag is known to authorization servers could not be read");
+        }
         Ok(())
     }
 
@@ -182,6 +210,11 @@ impl Servers {
         if *org == OrgId::local() { &self.0.local } else { &self.0.others }
     }
 
+    /// Whether servers are kept connected here.
+    pub(crate) fn is_started(&self) -> bool {
+        self.0.started.initialized()
+    }
+
     /// Asks a server for its tools, starting it if need be, and remembers them.
     pub(crate) async fn learn(&self, org: &OrgId, key: &ServerKey) -> Result<(), LearnError> {
         self.start_one(org).await?;
@@ -192,7 +225,7 @@ impl Servers {
 
     /// A program that serves nobody connects nothing by itself; what is asked of one organisation's servers needs them.
     async fn start_one(&self, org: &OrgId) -> Result<(), StoreError> {
-        if self.0.started.initialized() { Ok(()) } else { self.read(org).await }
+        if self.is_started() { Ok(()) } else { self.read(org).await }
     }
 
     /// Connects a server anew, whatever it waits for, and waits a while for what comes of it.
@@ -228,6 +261,26 @@ impl Servers {
         &self.0.authorizer
     }
 
+    /// How Kitbag introduces itself where somebody signs in to a server.
+    pub(crate) fn client(&self, org: &OrgId, key: &ServerKey) -> Arc<ClientSettings> {
+        self.0.clients.of(org, key)
+    }
+
+    /// From now on Kitbag is this client for a server; none is one that registers itself. Whoever was signed in is signed out.
+    pub(crate) async fn set_client(&self, server: &Server, client: Option<Client>) -> Result<(), ClientError> {
+        self.0.clients.keep(&server.org, &server.key, client).await?;
+        self.read_clients(&server.org).await?;
+        self.authorizer().revoke(server).await?;
+        Ok(())
+    }
+
+    /// A server has another name, and Kitbag is known for it as before.
+    pub(crate) async fn rename(&self, org: &OrgId, from: &ServerKey, to: &ServerKey) {
+        if let Err(error) = self.0.clients.rename(org, from, to).await {
+            tracing::error!(%error, server = %to, "how Kitbag is known for it did not go along with its new name");
+        }
+    }
+
     /// Ends all servers.
     pub(crate) async fn shut_down(&self) {
         tokio::join!(self.0.local.shut_down(), self.0.others.shut_down());
@@ -242,11 +295,6 @@ pub fn check_master_key(data: &Path, given: Option<&Secret>) -> Result<(), Vault
 /// Whether a server may run here. Processes of organisations that share this machine need a sandbox, which there is none for yet.
 pub(crate) fn is_possible(org: &OrgId, launch: &Launch) -> bool {
     *org == OrgId::local() || matches!(launch, Launch::Remote { .. })
-}
-
-/// How Kitbag introduces itself where somebody signs in.
-pub(crate) fn client() -> ClientSettings {
-    ClientSettings::named("Kitbag")
 }
 
 fn policy(egress: &EgressPolicy, org: &OrgId) -> EgressPolicy {
@@ -264,14 +312,4 @@ fn folder(data: &Path, org: &OrgId, one: &Installed, generation: &str) -> PathBu
 
 fn definition(pin: &Pin) -> ToolDefinition {
     ToolDefinition { name: pin.tool.to_string(), raw: pin.seen.definition.clone() }
-}
-
-/// Tokens of servers that somebody signed in to.
-struct SignedIn(Arc<Authorizer>);
-
-impl TokenSource for SignedIn {
-    fn tokens(&self, org: &OrgId, key: &ServerKey, url: &Url) -> Option<Arc<dyn Tokens>> {
-        let server = Server { org: org.clone(), key: key.clone(), url: url.clone() };
-        Some(Arc::new(self.0.tokens(server, client())))
-    }
 }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod add;
+mod client;
 mod import;
 mod places;
 mod show;
@@ -71,6 +72,7 @@ async fn dispatch(client: &Client, command: McpCommand, output: &Output) -> Resu
             client.delete(&format!("{}/sign-in", address(&server))).await?;
             output.result(&json!({ "signedOut": server }), |_| format!("signed out of {server}"))
         }
+        McpCommand::Client(flags) => client::run(client, flags, output).await,
         McpCommand::Test { server } => {
             let tested = client.post_nothing(&format!("{}/test", address(&server))).await?;
             output.result(&tested, |tested| {

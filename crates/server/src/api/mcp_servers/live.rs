@@ -4,6 +4,7 @@
 use kitbag_mcp::manager::{ManagerError, ServerState, Status};
 use kitbag_model::{Installed, InstalledServer, OrgId, ServerKey, Timestamp, safe_text};
 
+use super::Found;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
 use crate::servers::{LearnError, is_possible};
@@ -84,6 +85,14 @@ pub(crate) async fn changed(app: &App, org: &OrgId, server: &ServerKey, reason: 
 /// Connects a server anew, whatever it waits for.
 pub(crate) async fn reconnect(app: &App, org: &OrgId, server: &ServerKey) -> Result<(), ApiError> {
     app.servers().reconnect(org, server).await.map_err(|error| refused(server, error))
+}
+
+/// The same for one that is kept connected here. One that is off stays off.
+pub(super) async fn reconnect_if_on(app: &App, org: &OrgId, found: &Found) -> Result<(), ApiError> {
+    if app.servers().is_started() && found.may_run().is_ok() {
+        reconnect(app, org, &found.key).await?;
+    }
+    Ok(())
 }
 
 /// Asks a server for its tools, and connects it first if it must be.

@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod add;
 mod body;
+pub(crate) mod client;
 pub(crate) mod get;
 pub(crate) mod list;
 mod live;

@@ -13,7 +13,6 @@ use crate::access::caller::MayManage;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::PathOf;
 use crate::app::App;
-use crate::servers;
 
 /// A sign-in that has begun.
 #[derive(Serialize, ToSchema)]
@@ -58,7 +57,7 @@ pub(crate) async fn sign_out_mcp_server(
     let found = find(&app, &caller.org, &path).await?;
     let server = address(&app, &caller.org, &found.key).await?;
     app.servers().authorizer().revoke(&server).await.map_err(told)?;
-    live::reconnect(&app, &caller.org, &found.key).await?;
+    live::reconnect_if_on(&app, &caller.org, &found).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -67,14 +66,14 @@ pub(crate) async fn begin(app: &App, org: &OrgId, key: &ServerKey) -> Result<Sta
     let server = address(app, org, key).await?;
     let challenge = app.servers().state(org, key).and_then(|state| state.challenge);
     let redirect = format!("http://{}/oauth/callback/{org}", app.settings().address);
-    let (authorizer, client) = (app.servers().authorizer(), servers::client());
+    let (authorizer, client) = (app.servers().authorizer(), app.servers().client(org, key));
     authorizer.begin(&server, PERSON, challenge.as_deref(), &redirect, &client).await.map_err(told)
 }
 
 /// Who signs in. The answer of an authorization server comes with no cookie of ours, so what ties it to whoever began is its state.
 pub(crate) const PERSON: &str = "manager";
 
-async fn address(app: &App, org: &OrgId, key: &ServerKey) -> Result<Server, ApiError> {
+pub(super) async fn address(app: &App, org: &OrgId, key: &ServerKey) -> Result<Server, ApiError> {
     let url = app.servers().url(org, key).await?.ok_or_else(|| {
         ApiError::new(Code::Conflict, format!("{key} is started, not dialled: there is nothing to sign in to"))
     })?;

@@ -30,6 +30,7 @@ pub(crate) async fn update_mcp_server(
     let before = find(&app, &caller.org, &path).await?.key;
     let after = app.toolsets().update_server(&caller.org, &caller.who, &before, change).await?;
     if after != before {
+        app.servers().rename(&caller.org, &before, &after).await;
         live::changed(&app, &caller.org, &before, "rename_server").await;
     }
     live::changed(&app, &caller.org, &after, "update_server").await;
