@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::kit::{TOOLS, add, ask, at, connected, new_chat, put, text, until_status};
+use crate::kit::{TOOLS, add, ask, at, connected, new_chat, put, text, tool, until_status};
 use crate::serve;
 
 /// What every token of the stand-in has in it.
@@ -139,6 +139,11 @@ on_both! {
         server.delete(&format!("{}/sign-in", at("door"))).await.expect(204);
         until_status(&server, "door", "requires_auth").await;
         assert_eq!(door.asked("revoke").len(), 2, "both tokens are given back");
+        // Its tools are known, and not on offer.
+        assert_eq!(tool(&server, "mcp:door~door:whoami").await["available"], false);
+        let listed = server.get(&format!("{TOOLS}?available=true&limit=200")).await.expect(200);
+        assert!(!listed.to_string().contains("mcp:door"), "{listed}");
+        ask(&server, &chat, "mcp:door~door:whoami", json!({})).await.expect_error(409, "MCP_SERVER_NOT_CONNECTED");
         assert!(!database.sealed().await.iter().any(|(kind, ..)| kind == "oauth_tokens"));
         // And in again, by the link that the server shows.
         let page = browse(&server, &format!("{}/oauth/start/local/door~door", server.url)).await;
