@@ -157,7 +157,7 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_EGRESS_CA_FILE", value_name = "FILE")]
     pub(crate) egress_ca_file: Option<PathBuf>,
 
-    /// A proxy, such as http://proxy.corp:3128, that everything the server dials goes through
+    /// A proxy, such as `http://proxy.corp:3128`, that everything the server dials goes through
     #[arg(long, env = "KITBAG_EGRESS_PROXY", value_name = "URL")]
     pub(crate) egress_proxy: Option<String>,
 
