@@ -251,7 +251,7 @@ on_both! {
             put(&server, &at("mine"), &json!({ "enabled": true })).await.expect(200);
             match act {
                 "reconnect" => assert_eq!(ask("mine").await.expect(200)["status"], "error"),
-                _ => drop(ask("mine").await.expect_error(409, "MCP_SERVER_NOT_CONNECTED")),
+                _ => ask("mine").await.expect_error(409, "MCP_SERVER_NOT_CONNECTED"),
             }
         }
     }
