@@ -156,7 +156,7 @@ on_both! {
         assert!(refused.body["message"].as_str().unwrap().contains("nothing_of_that_name"), "{refused:?}");
         ask(&server, &chat, "app:write", json!({ "path": 1 })).await.expect_error(400, "INVALID_ARGUMENTS");
         let ready = server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
-        assert_eq!(ready["tools"].as_array().unwrap().len(), 8);
+        assert_eq!(ready["tools"].as_array().unwrap().len(), 9);
         assert_eq!(ready["tools"].as_array().unwrap().iter().filter(|one| !one["problem"].is_null()).count(), 1);
     }
 
