@@ -47,6 +47,27 @@ def plain(workspace: Path, name: str) -> list:
     assert_eq!(kit.returned(&program, "plain", json!({ "name": "x" })).await, json!(["a.txt", "loud.txt", "x"]));
 }
 
+/// A process that is over before anybody has looked at it is still the one that had the call.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_runs_once_however_quick_it_is() {
+    let kit = Kit::new();
+    let text = "
+import os
+def quick(workspace, leave: bool = False):
+    with open(workspace / 'runs', 'a') as file:
+        file.write('x')
+    if leave:
+        os._exit(0)
+";
+    let program = kit.program("quick", text, &["quick"]);
+    for number in 1..=120 {
+        let leave = number % 2 == 0;
+        let (finished, _) = kit.call(&program, kit.job("quick", json!({ "leave": leave }))).await;
+        assert_eq!(finished.result.is_err(), leave, "{:?}", finished.result);
+        assert_eq!(std::fs::read_to_string(kit.workspace().join("runs")).unwrap().len(), number);
+    }
+}
+
 /// Runs a keeper where the kernel gives no namespaces: in one whose own limit of them is zero.
 const NOWHERE: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" guard-keeper \"$@\"";
 

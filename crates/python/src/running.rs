@@ -156,8 +156,8 @@ impl Running<'_> {
         let mut killed = false;
         while ended.is_none() && call.reply.is_none() && !call.is_lost() {
             let end = async {
-                match &call.child {
-                    Some(child) => host.ended(child.number).await,
+                match call.taken_by {
+                    Some(number) => host.ended(number).await,
                     None => {
                         host.over().await;
                         End::WithHost
@@ -170,13 +170,13 @@ impl Running<'_> {
                         call.taken(&host, number, (layers, missing), finished).await;
                         if call.why.is_some() {
                             // It was to end before it began.
-                            kill(&host, call.child.as_ref(), Signal::KILL);
+                            call.kill(&host);
                         }
                         continue;
                     }
                     call.hear(heard, log);
                     if call.silent && call.why.is_some() && !killed {
-                        kill(&host, call.child.as_ref(), Signal::KILL);
+                        call.kill(&host);
                     }
                 }
                 end = end => ended = Some(end),
@@ -192,7 +192,7 @@ impl Running<'_> {
                 () = sleep_until(kill_at.unwrap_or(deadline)), if kill_at.is_some() && !killed => {
                     killed = true;
                     kill_at = Some(Instant::now() + BURIAL);
-                    kill(&host, call.child.as_ref(), Signal::KILL);
+                    call.kill(&host);
                 }
                 () = sleep_until(kill_at.unwrap_or(deadline)), if killed => {
                     // Whatever keeps it from ending, it is not going to keep the rest of us.
@@ -210,12 +210,13 @@ impl Running<'_> {
             }
             call.hear(heard, log);
         }
-        let Attended { child, reply, why, .. } = call;
-        if let Some(child) = &child {
-            host.follow(child.number);
+        let Attended { taken_by, child, reply, why, .. } = call;
+        if let Some(number) = taken_by {
+            host.follow(number);
         }
         listening.abort();
-        if child.is_none() && why.is_none() {
+        // Only what nobody has taken may be given to another: a tool must not run twice.
+        if taken_by.is_none() && why.is_none() {
             finished.result = Err(self.unbegun(&host).await);
             return false;
         }
@@ -237,7 +238,7 @@ impl Running<'_> {
             let burial = Burial { child, host };
             if alone {
                 // It has nothing left to do but to end, and nobody has to wait for that. If that is not true, it ends too.
-                kill(&burial.host, Some(&burial.child), Signal::KILL);
+                kill(&burial.child);
                 tokio::spawn(burial.attend());
             } else {
                 burial.attend().await;
@@ -266,7 +267,7 @@ impl Running<'_> {
     /// What the call started goes on, and belongs to the chat from now on.
     fn leave(&self, job: &Job, child: Child, host: Arc<Host>, finished: &mut Finished) {
         if self.room.count() >= self.settings.most_left_running {
-            kill(&host, Some(&child), Signal::KILL);
+            kill(&child);
             let most = self.settings.most_left_running;
             let message =
                 format!("this chat has {most} processes running already, the most there may be; stop one first");
@@ -324,7 +325,7 @@ impl Burial {
     async fn attend(self) {
         let Self { child, host } = &self;
         if timeout(BURIAL, host.ended(child.number)).await.is_err() {
-            kill(host, Some(child), Signal::KILL);
+            kill(child);
             if timeout(BURIAL, host.ended(child.number)).await.is_err() {
                 host.parent.end().await;
             }
@@ -342,6 +343,9 @@ struct Reply {
 /// What is known of a call.
 #[derive(Default)]
 struct Attended {
+    /// The number of the child that has the call.
+    taken_by: Option<u64>,
+    /// The child, unless it was dead before anybody could look.
     child: Option<Child>,
     reply: Option<Reply>,
     /// Why it is not to go on.
@@ -351,9 +355,19 @@ struct Attended {
 }
 
 impl Attended {
+    /// Ends it, whoever has it.
+    fn kill(&self, host: &Host) {
+        match (&self.child, self.taken_by) {
+            (Some(child), _) => kill(child),
+            // It is dead already.
+            (None, Some(_)) => {}
+            (None, None) => host.kill(),
+        }
+    }
+
     /// Whether it ended before it said who has it.
     fn is_lost(&self) -> bool {
-        self.silent && self.child.is_none()
+        self.silent && self.taken_by.is_none()
     }
 
     /// Who has the call, and what holds it. Once: what is said later may be the tool's words.
@@ -364,13 +378,13 @@ impl Attended {
         (layers, missing): (Vec<String>, Vec<String>),
         finished: &mut Finished,
     ) {
-        if self.child.is_none()
-            && let Some(handle) = host.child(number).await
-        {
-            self.child = Some(Child { number, handle });
-            finished.layers = layers;
-            finished.missing_layers = missing;
+        if self.taken_by.is_some() {
+            return;
         }
+        self.taken_by = Some(number);
+        finished.layers = layers;
+        finished.missing_layers = missing;
+        self.child = host.child(number).await.map(|handle| Child { number, handle });
     }
 
     fn hear(&mut self, heard: Option<Heard>, log: &Log) {
@@ -432,11 +446,8 @@ fn tell(child: Option<&Child>) -> Instant {
     Instant::now() + GRACE
 }
 
-fn kill(host: &Host, child: Option<&Child>, signal: Signal) {
-    match child {
-        Some(child) => drop(pidfd_send_signal(&*child.handle, signal)),
-        None => host.kill(),
-    }
+fn kill(child: &Child) {
+    let _ = pidfd_send_signal(&*child.handle, Signal::KILL);
 }
 
 fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
