@@ -1,15 +1,32 @@
 //! What becomes of a server's processes: they end when they should, all of them, and start when they must.
 
-use kitbag_testkit::on_both;
+use kitbag_testkit::{Program, on_both};
 use serde_json::{Value, json};
 
 use crate::kit::{
-    TOOLS, TOOLSETS, TWIN, add, ask, at, bundle, connect, connected, failed, import, kill, lives, new_chat, pid, put,
-    text, tool, twin, until, until_so, until_status, with,
+    TOOLS, TOOLSETS, TWIN, add, ask, at, bundle, connect, connected, failed, import, kill, lives, new_chat, pid,
+    processes_with, put, text, tool, twin, until, until_so, until_status, with,
 };
 use crate::serve;
 
 on_both! {
+    /// Whether its tools are known, or have to be learnt first.
+    async fn a_command_that_has_the_folder_alone_starts_the_server_it_calls_and_ends_it(database: TestDatabase) {
+        let program = Program::on(env!("CARGO_BIN_EXE_kitbag"), &database);
+        let mark = database.data().display().to_string();
+        let launch = twin(&[&mark]);
+        let mut add = vec!["mcp", "add", "own", "--", launch["command"].as_str().unwrap()];
+        add.extend(launch["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()));
+        let added = program.run(&add);
+        assert_eq!(added.code, Some(0), "{added:?}");
+        for known in [false, true] {
+            let called = program.run(&["--json", "tool", "call", "mcp:own~own:pid", "--args", "{}", "--yes"]);
+            assert_eq!(called.code, Some(0), "known: {known}: {called:?}");
+            let said: i32 = called.json()["result"]["content"][0]["text"].as_str().unwrap().parse().unwrap();
+            assert!(!lives(said) && processes_with(&format!("manager_server.py\0{mark}")).is_empty());
+        }
+    }
+
     async fn a_server_that_goes_takes_its_process_tree_along(database: TestDatabase) {
         let server = serve(&database);
         let chat = new_chat(&server).await;

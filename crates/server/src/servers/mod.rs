@@ -29,6 +29,7 @@ use url::Url;
 
 use crate::app::Settings;
 use crate::events::Events;
+use crate::toolsets::Shelf;
 pub(crate) use clients::Client;
 use clients::{Clients, SignedIn};
 use keeper::StoreKeeper;
@@ -108,14 +109,15 @@ impl Servers {
         let keeper = Arc::new(keeper);
         let clients = Arc::new(Clients::new(Arc::clone(&keeper)));
         let egress = settings.egress.clone();
-        let policy = move |org: &OrgId| policy(&egress, org);
-        let authorizer = Arc::new(Authorizer::new(Arc::new(policy.clone()), keeper));
+        let policy = move |is_local: bool| policy(&egress, is_local);
+        let of_org = policy.clone();
+        let authorizer = Arc::new(Authorizer::new(Arc::new(move |org| of_org(*org == OrgId::local())), keeper));
         let (heard, changes) = unbounded_channel();
-        let manager = |org: &OrgId, is_local: bool| {
+        let manager = |is_local: bool| {
             let options = Options {
                 connect: settings.servers.connect,
                 answer: Duration::from_secs(60),
-                egress: policy(org),
+                egress: policy(is_local),
                 longest_message: LONGEST_MESSAGE,
                 most_tools: MOST_TOOLS,
                 pass_environment: settings.calls.pass_environment.clone(),
@@ -127,8 +129,7 @@ impl Servers {
             chosen.tokens = Some(Arc::new(SignedIn { authorizer, clients }));
             Manager::new(chosen, heard.clone())
         };
-        let nobody: OrgId = "nobody".parse().expect("a good name");
-        let (local, others) = (manager(&OrgId::local(), true), manager(&nobody, false));
+        let (local, others) = (manager(true), manager(false));
         let servers = Self(Arc::new(Inner {
             data: settings.data.clone(),
             store: store.clone(),
@@ -191,12 +192,12 @@ impl Servers {
     }
 
     fn configured(&self, org: &OrgId, one: &Installed, server: &InstalledServer, pins: &[Pin]) -> Configured {
-        let key = one.server_key(&server.server);
+        let (key, shelf) = (one.server_key(&server.server), Shelf::of(&self.0.data, org));
         let known = pins.iter().filter(|pin| pin.listed && pin.server == key).map(definition).collect();
         Configured {
             org: org.clone(),
             launch: server.server.launch.clone(),
-            folder: one.toolset.generation.as_ref().map(|files| folder(&self.0.data, org, one, files)),
+            folder: one.toolset.generation.as_ref().map(|files| shelf.folder_of(&one.toolset.id, files)),
             enabled: one.toolset.enabled && server.is_enabled(),
             trusted: server.is_trusted(),
             start: Start::Lazily,
@@ -224,7 +225,7 @@ impl Servers {
     }
 
     /// A program that serves nobody connects nothing by itself; what is asked of one organisation's servers needs them.
-    async fn start_one(&self, org: &OrgId) -> Result<(), StoreError> {
+    pub(crate) async fn start_one(&self, org: &OrgId) -> Result<(), StoreError> {
         if self.is_started() { Ok(()) } else { self.read(org).await }
     }
 
@@ -297,17 +298,12 @@ pub(crate) fn is_possible(org: &OrgId, launch: &Launch) -> bool {
     *org == OrgId::local() || matches!(launch, Launch::Remote { .. })
 }
 
-fn policy(egress: &EgressPolicy, org: &OrgId) -> EgressPolicy {
+fn policy(egress: &EgressPolicy, is_local: bool) -> EgressPolicy {
     let mut policy = egress.clone();
-    if *org == OrgId::local() {
+    if is_local {
         policy.allow.extend(THIS_MACHINE.iter().filter_map(|entry| entry.parse().ok()));
     }
     policy
-}
-
-fn folder(data: &Path, org: &OrgId, one: &Installed, generation: &str) -> PathBuf {
-    let base = if *org == OrgId::local() { data.to_owned() } else { data.join("orgs").join(org.as_str()) };
-    crate::toolsets::Shelf::new(base.join("toolsets")).folder_of(&one.toolset.id, generation)
 }
 
 fn definition(pin: &Pin) -> ToolDefinition {

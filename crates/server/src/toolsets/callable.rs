@@ -191,6 +191,7 @@ impl Toolsets {
             let line = server.server.launch.command_line();
             return Err(Refusal::NeedsTrust(format!("{key} must be trusted first: it would start {line}")));
         }
+        self.servers.start_one(org).await?;
         if !is_known(&known) {
             // Nobody has seen its tools yet: now somebody has to.
             self.servers.learn(org, key).await.map_err(|error| Refusal::NotConnected(format!("{key}: {error}")))?;

@@ -80,8 +80,7 @@ impl Toolsets {
     }
 
     fn shelf(&self, org: &OrgId) -> Shelf {
-        let base = if *org == OrgId::local() { self.data.clone() } else { self.data.join("orgs").join(org.as_str()) };
-        Shelf::new(base.join("toolsets"))
+        Shelf::of(&self.data, org)
     }
 
     /// Waits for a place among those who import.

@@ -10,8 +10,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kitbag_model::{ToolsetId, WorkPath};
+use kitbag_model::{OrgId, ToolsetId, WorkPath};
 use uuid::Uuid;
+
+use crate::home;
 
 /// Something about the files of toolsets failed.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +88,11 @@ impl Staging {
 }
 
 impl Shelf {
+    /// The shelf of an organisation.
+    pub(crate) fn of(data: &Path, org: &OrgId) -> Self {
+        Self::new(home::of(data, org).join("toolsets"))
+    }
+
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder }
     }

@@ -24,6 +24,7 @@ use kitbag_store::Store;
 use tokio::sync::watch;
 
 use crate::events::Events;
+use crate::home;
 
 pub(crate) use error::WorkspaceError;
 pub(crate) use lease::Lease;
@@ -145,15 +146,14 @@ impl Workspaces {
 
     /// Where the folders of an organisation's chats are.
     fn homes(&self, org: &OrgId) -> PathBuf {
-        let base = if *org == OrgId::local() { self.data.clone() } else { self.data.join("orgs").join(org.as_str()) };
-        base.join("chats")
+        home::of(&self.data, org).join("chats")
     }
 
     /// Removes the folders of chats whose deletion was cut off. Call it once, at the start. A folder that no chat has is not
     /// enough to go by: another database may have it.
     pub(crate) async fn finish_deletions(&self) {
         let mut orgs = vec![OrgId::local()];
-        let others = std::fs::read_dir(self.data.join("orgs")).into_iter().flatten().filter_map(Result::ok);
+        let others = std::fs::read_dir(self.data.join(home::OTHERS)).into_iter().flatten().filter_map(Result::ok);
         orgs.extend(others.filter_map(|entry| entry.file_name().to_str()?.parse().ok()));
         for org in orgs {
             let doomed = clear::doomed(&self.homes(&org)).unwrap_or_else(|error| {
