@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kitbag_model::{OrgId, ServerKey, Timestamp};
+use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -328,6 +329,16 @@ impl Link {
             tools: tools.clone(),
             warnings: state.warnings.clone(),
             different,
+        }
+    }
+
+    /// The server said that something of it is other than before.
+    pub(super) fn told(&self, method: &str, params: &Value) {
+        let state = self.state();
+        for member in &state.members {
+            let params = self.redactor.words(params.clone());
+            let (org, key) = (self.org.clone(), member.key.clone());
+            self.tell(Change::Told { org, key, method: method.to_owned(), params });
         }
     }
 
