@@ -1,8 +1,8 @@
 //! Recording a call, deciding about it, and what came of it.
 
 use kitbag_model::{
-    CallError, CallOutcome, CallStatus, ChatId, ContentHash, Decision, Manifest, ManifestId, NewManifest, NewToolCall, Timestamp,
-    ToolCall, ToolCallId, args_digest,
+    CallError, CallOutcome, CallStatus, ChatId, ContentHash, Decision, Manifest, ManifestId, NewManifest, NewToolCall,
+    Timestamp, ToolCall, ToolCallId, args_digest,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
