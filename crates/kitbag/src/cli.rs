@@ -169,6 +169,11 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_CONFIRMATION_TIMEOUT", value_name = "SECONDS")]
     pub(crate) confirmation_timeout: Option<u64>,
 
+    /// Record every call before it runs, and again before it is answered, those of MCP servers too
+    #[arg(long, env = "KITBAG_STRICT_RECORDS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    pub(crate) strict_records: Option<bool>,
+
     /// Of a result with more bytes a call's record has a summary [default: 262144]
     #[arg(long, env = "KITBAG_MAX_RESULT_BYTES", value_name = "BYTES")]
     pub(crate) max_result_bytes: Option<usize>,

@@ -47,6 +47,7 @@ struct File {
     mcp_connect_seconds: Option<u64>,
     max_queue_per_chat: Option<usize>,
     max_queue: Option<usize>,
+    strict_records: Option<bool>,
     request_timeout_seconds: Option<u64>,
     drain_seconds: Option<u64>,
     log: Option<String>,
@@ -96,6 +97,7 @@ impl Config {
                 pass_environment: variables(flags.pass_environment.or(file.pass_environment))?,
                 max_queue_per_chat: flags.max_queue_per_chat.or(file.max_queue_per_chat).unwrap_or(64),
                 max_queue: flags.max_queue.or(file.max_queue).unwrap_or(256),
+                strict_records: flags.strict_records.or(file.strict_records).unwrap_or(false),
             },
             servers: ServerSettings {
                 lazy: flags.mcp_start.or(file.mcp_start).is_none_or(|when| when == "lazy"),

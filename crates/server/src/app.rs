@@ -144,8 +144,8 @@ impl App {
 
     /// A token that was given out.
     pub(crate) async fn token(&self, org: &OrgId, id: TokenId) -> Result<Option<Token>, StoreError> {
-        let read = async { self.store().read(org).await?.token(id).await };
-        self.0.tokens.get(self.store(), (org.clone(), id), read).await
+        let read = async { self.store().read_beside(org).await?.token(id).await };
+        self.0.tokens.get(self.store().edition(), (org.clone(), id), read).await
     }
 
     /// How it is set up.

@@ -253,6 +253,20 @@ impl Link {
         Some(connection)
     }
 
+    /// How it is, and whether somebody who uses it may get an answer.
+    pub(super) fn standing(&self) -> (Status, bool) {
+        let state = self.state();
+        (state.status, self.is_hopeful(&state))
+    }
+
+    fn is_hopeful(&self, state: &State) -> bool {
+        match state.hope {
+            Hope::Asleep | Hope::Soon => true,
+            Hope::At(at) => at <= Instant::now() + self.shared.settings.wait,
+            Hope::None => state.connection.is_some(),
+        }
+    }
+
     /// How it is, for one of those who share it.
     pub(super) fn shown(&self, key: &ServerKey, known: &Arc<[ToolDefinition]>) -> ServerState {
         let state = self.state();
@@ -273,11 +287,7 @@ impl Link {
             logs: state.logs.iter().cloned().collect(),
             pid: None,
             attempts: state.attempts,
-            hopeful: match state.hope {
-                Hope::Asleep | Hope::Soon => true,
-                Hope::At(at) => at <= Instant::now() + self.shared.settings.wait,
-                Hope::None => connection.is_some(),
-            },
+            hopeful: self.is_hopeful(&state),
             challenge: state.challenge.clone(),
         };
         drop(state);

@@ -83,6 +83,11 @@ impl Manager {
         self.look().orgs.get(org)?.shown(key)
     }
 
+    /// How a server is, and whether somebody who uses it may get an answer ([`ServerState::hopeful`]). Copies nothing.
+    pub fn standing(&self, org: &OrgId, key: &ServerKey) -> Option<(Status, bool)> {
+        self.look().orgs.get(org)?.standing(key)
+    }
+
     /// How all servers of an organisation are, in the order of their keys.
     pub fn states(&self, org: &OrgId) -> Vec<ServerState> {
         self.look().orgs.get(org).map(Org::all_shown).unwrap_or_default()

@@ -1,5 +1,7 @@
 //! A yes or a no to a call that waits for one. It is for the exact call and arguments that were shown, and it is said once.
 
+use std::sync::Arc;
+
 use kitbag_model::{
     CallError, CallErrorCode, CallStatus, ChatId, ContentHash, Decision, OrgId, Timestamp, ToolCall, ToolCallId,
     args_digest,
@@ -7,6 +9,7 @@ use kitbag_model::{
 use serde_json::{Map, Value, json};
 
 use super::Calls;
+use super::behind::Record;
 use crate::api::error::{ApiError, Code};
 
 /// What somebody says about a call.
@@ -72,7 +75,7 @@ impl Calls {
         match self.record_approval(org, &call, &decision, edited.as_ref()).await {
             Ok(Some(approved)) => {
                 self.tell(org, &approved);
-                self.start(place, approved.clone(), callable);
+                self.start(place, Arc::new(approved.clone()), callable, Record::Now);
                 Ok(approved)
             }
             other => {
@@ -114,7 +117,7 @@ impl Calls {
 
     /// Somebody else was quicker, or nobody was quick enough.
     async fn too_late(&self, org: &OrgId, call: ToolCall) -> ApiError {
-        match self.again(org, call).await {
+        match self.again(org, &call).await {
             Ok(call) => decided(&call)
                 .unwrap_or_else(|| ApiError::new(Code::Conflict, "somebody else decides about this call just now")),
             Err(error) => error,

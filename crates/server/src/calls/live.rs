@@ -19,8 +19,8 @@ pub(super) struct Live {
     over: watch::Sender<bool>,
     /// Why it is to end before its time. The first reason counts.
     why: Mutex<Option<CallError>>,
-    /// As it was recorded when it ended.
-    ended: Mutex<Option<ToolCall>>,
+    /// As it was when it ended.
+    ended: Mutex<Option<Arc<ToolCall>>>,
 }
 
 impl Live {
@@ -46,16 +46,16 @@ impl Live {
     }
 
     /// It ended like this.
-    pub(super) fn ended(&self, call: ToolCall) {
+    pub(super) fn ended(&self, call: Arc<ToolCall>) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }
 
     /// How it ended, if it ran to its end.
-    pub(super) fn end_of_it(&self) -> Option<ToolCall> {
+    pub(super) fn end_of_it(&self) -> Option<Arc<ToolCall>> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until it is over and recorded.
+    /// Waits until it is over, and recorded or about to be.
     pub(super) async fn over(&self) {
         let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
