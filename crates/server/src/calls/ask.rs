@@ -10,10 +10,11 @@ use kitbag_runner::{ArgumentError, Ready};
 use kitbag_store::{AddMessageError, StoreError, WriteTx, asked_details};
 use serde_json::{Map, Value, json};
 
-use super::Calls;
 use super::behind::Record;
+use super::company::Answered;
 use super::live::Live;
 use super::queue::too_many;
+use super::{Calls, Company};
 use crate::api::error::{ApiError, Code};
 use crate::toolsets::Callable;
 
@@ -31,6 +32,8 @@ pub(crate) struct Ask {
     /// Whether the caller is told that it was taken, and not how it ended.
     pub(crate) at_once: bool,
     pub(crate) who: String,
+    /// Who made it, if that matters to how it is made.
+    pub(crate) company: Option<Arc<Company>>,
 }
 
 impl Ask {
@@ -49,6 +52,13 @@ pub(crate) struct Asked {
     pub(crate) call: Arc<ToolCall>,
     /// What is known of it while it runs, if whoever asked for it has it.
     pub(super) live: Option<Arc<Live>>,
+}
+
+impl Asked {
+    /// What its server answered, as it came, when it is over.
+    pub(crate) fn answered(&self) -> Option<Answered> {
+        self.live.as_ref()?.answered()
+    }
 }
 
 impl From<ToolCall> for Asked {
@@ -152,7 +162,7 @@ impl Calls {
         // Before the record: whoever finds it must find that it runs. What is not recorded gives its place back.
         let running = match asks_somebody {
             true => None,
-            false => Some(self.take_place(org, ask.chat, id, callable.toolset())?),
+            false => Some(self.take_place(org, ask.chat, id, callable.toolset(), ask.company.clone())?),
         };
         match (self.insert(org, ask, callable, id, asks_somebody).await, running) {
             (Ok(call), running) => Ok(Recorded { call, running }),

@@ -12,15 +12,13 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::behind::Record;
+use super::company::Answered;
 use super::live::Live;
 use super::plan::BlobsOf;
 use super::run::RunError;
 use super::{Calls, hear};
 use crate::toolsets::Callable;
 use crate::workspaces::WorkspaceError;
-
-/// How far a call is, and what it says of that.
-type Progress = (Option<f64>, Option<String>);
 
 impl Calls {
     pub(super) async fn run_mcp(
@@ -43,15 +41,20 @@ impl Calls {
 
     async fn ask_server(&self, live: &Live, call: &ToolCall, server: &ServerKey, tool: &McpToolName) -> Ran {
         let (told, progress) = unbounded_channel();
-        let made = Call {
-            tool: tool.to_string(),
-            args: call.args.clone(),
-            deadline: self.0.settings.tool_timeout,
-            progress: Some(told),
-            stop: live.stop(),
-        };
+        let mut made = Call::of_tool(tool.as_str(), &call.args, self.0.settings.tool_timeout, live.stop());
+        made.progress = Some(told);
+        if let Some(company) = &live.company {
+            company.params.iter().for_each(|(name, value)| made.params.set(name, value.to_owned()));
+            made.beside = Some(Arc::clone(&company.answers));
+            made.relay = company.relay;
+        }
         let org = &live.key.0;
-        let running = kitbag_runner::run_mcp(self.0.servers.manager(org), org, server, made);
+        let answered = |answer: &_| {
+            if let (Some(_), Some(answer)) = (&live.company, Answered::of(answer)) {
+                live.was_answered(answer);
+            }
+        };
+        let running = kitbag_runner::run_mcp(self.0.servers.manager(org), org, server, made, answered);
         let mut ran = self.hearing(live, progress, running).await;
         if let (Err(error), Some(why)) = (&mut ran.result, live.why())
             && error.code == CallErrorCode::Cancelled
@@ -65,18 +68,21 @@ impl Calls {
     async fn hearing(
         &self,
         live: &Live,
-        mut progress: UnboundedReceiver<Progress>,
+        mut progress: UnboundedReceiver<Value>,
         running: impl Future<Output = Ran>,
     ) -> Ran {
         let mut passing = None;
-        let mut pass_on = |(fraction, message): Progress| {
+        let mut pass_on = |params: Value| {
+            if let Some(company) = &live.company {
+                company.answers.told("notifications/progress", &params);
+            }
             let sender = passing.get_or_insert_with(|| {
                 let (sender, heard) = unbounded_channel();
-                tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), heard));
+                tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), None, heard));
                 sender
             });
             // Who does not listen any more misses nothing.
-            let _ = sender.send(Event::Progress { fraction, message });
+            let _ = sender.send(progress_of(&params));
         };
         let mut running = pin!(running);
         let ran = loop {
@@ -141,4 +147,15 @@ impl Calls {
         tx.commit_chat().await?;
         Ok(call)
     }
+}
+
+/// What a server says of its progress, as those know it who listen to calls.
+fn progress_of(params: &Value) -> Event {
+    let number = |name: &str| params.get(name).and_then(Value::as_f64);
+    let fraction = match (number("progress"), number("total")) {
+        (Some(done), Some(total)) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
+        _ => None,
+    };
+    let message = params.get("message").and_then(Value::as_str).map(ToOwned::to_owned);
+    Event::Progress { fraction, message }
 }

@@ -6,6 +6,7 @@
 
 mod ask;
 mod behind;
+mod company;
 mod decide;
 mod end;
 mod hear;
@@ -17,8 +18,9 @@ mod queue;
 mod run;
 mod start;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kitbag_model::{CallStatus, ChatId, ManifestId, OrgId, Timestamp, ToolCall, ToolCallId};
@@ -39,6 +41,7 @@ use crate::toolsets::Toolsets;
 use crate::workspaces::Workspaces;
 
 pub(crate) use ask::{Ask, Asked};
+pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
 use live::Lives;
 use queue::Queue;
@@ -158,6 +161,8 @@ struct Inner {
     /// What this server is called in the records of calls.
     node: Arc<str>,
     lives: Lives,
+    /// Who made the calls that wait for a yes, as far as they wait too.
+    companies: Mutex<HashMap<ToolCallId, Arc<Company>>>,
     queue: Queue,
     places: Arc<Semaphore>,
     /// The state that the workspace of a chat is at.
@@ -180,6 +185,7 @@ impl Calls {
             schemas: Schemas::default(),
             node,
             lives: Lives::default(),
+            companies: Mutex::default(),
             queue: Queue::new(settings.max_queue_per_chat, settings.max_queue),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             stands: Recent::default(),
@@ -215,6 +221,10 @@ impl Calls {
     async fn again(&self, org: &OrgId, call: &ToolCall) -> Result<ToolCall, ApiError> {
         let found = self.find(org, call.chat_id, call.id).await?;
         found.ok_or_else(|| ApiError::not_found("tool call", &call.id.to_string()))
+    }
+
+    fn companies(&self) -> MutexGuard<'_, HashMap<ToolCallId, Arc<Company>>> {
+        self.0.companies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whoever listens how a call is now.

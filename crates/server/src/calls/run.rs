@@ -18,7 +18,7 @@ use super::behind::Record;
 use super::live::{Live, NotTaken};
 use super::plan::BlobsOf;
 use super::queue::Ticket;
-use super::{Calls, hear};
+use super::{Calls, Company, hear};
 use crate::api::error::{ApiError, Code};
 use crate::toolsets::{Callable, Runs};
 use crate::workspaces::{Lease, WorkspaceError};
@@ -47,9 +47,10 @@ impl Calls {
         chat: ChatId,
         id: ToolCallId,
         toolset: &str,
+        company: Option<Arc<Company>>,
     ) -> Result<Place, ApiError> {
         let ticket = self.0.queue.enter(org, chat)?;
-        let live = self.0.lives.add(org, chat, id, toolset).map_err(|reason| match reason {
+        let live = self.0.lives.add(org, chat, id, toolset, company).map_err(|reason| match reason {
             NotTaken::Closed => ApiError::new(Code::Unavailable, "the server is stopping; try again"),
             NotTaken::There => ApiError::new(Code::Conflict, "somebody else decides about this call just now"),
         })?;
@@ -150,7 +151,7 @@ impl Calls {
             deadline: self.0.settings.tool_timeout,
         };
         let (sender, heard) = mpsc::unbounded_channel();
-        tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), heard));
+        tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), live.company.clone(), heard));
         let mut ran = kitbag_runner::run(&self.0.workers, program, job, sender, live.stop()).await;
         if let (Err(error), Some(why)) = (&mut ran.result, live.why())
             && matches!(error.code, CallErrorCode::Cancelled | CallErrorCode::Interrupted)
