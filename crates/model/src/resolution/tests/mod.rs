@@ -1,0 +1,3 @@
+//! The rules in tables, and what must hold for all lists.
+
+mod tables;
