@@ -41,8 +41,9 @@ impl Rules {
     }
 
     fn admits(&self, id: &ToolId, toolset: &str, name: &str) -> bool {
-        let any = |list: &[(String, Selector)]| list.iter().any(|(_, selector)| selector.fits(id, toolset, name));
-        (self.has_toolset(toolset) || any(&self.enabled)) && !any(&self.disabled)
+        let enabled = || self.enabled.iter().any(|(_, selector)| selector.fits_by_id(id, toolset, name));
+        let disabled = || self.disabled.iter().any(|(_, selector)| selector.fits(id, toolset, name));
+        (self.has_toolset(toolset) || enabled()) && !disabled()
     }
 
     pub(super) fn may_admit(&self, key: &ServerKey) -> bool {

@@ -65,6 +65,14 @@ impl Selector {
         }
     }
 
+    /// The same, but a name is an id and nothing else: who admits one tool means that one, and not every tool of that name.
+    pub(super) fn fits_by_id(&self, id: &ToolId, toolset: &str, model_name: &str) -> bool {
+        match self {
+            Self::Name(name) => id.to_string().to_lowercase() == *name,
+            other => other.fits(id, toolset, model_name),
+        }
+    }
+
     /// Whether a tool of this server, which nobody has seen yet, may be meant.
     pub(super) fn may_mean(&self, key: &ServerKey) -> bool {
         let front = format!("mcp:{key}:");
@@ -149,11 +157,7 @@ impl ChatSelectors {
     /// Whether a tool may be used.
     pub fn verdict(&self, id: &ToolId, toolset: &str) -> Verdict {
         let model_name = model_name::of(id);
-        let fits = |selector: &Selector| match selector {
-            // Somebody who admits one tool means that one, and not every tool of that name.
-            Selector::Name(name) => id.to_string().to_lowercase() == *name,
-            other => other.fits(id, toolset, &model_name),
-        };
+        let fits = |selector: &Selector| selector.fits_by_id(id, toolset, &model_name);
         if let Some((text, _)) = self.take.iter().find(|(_, selector)| fits(selector)) {
             return Verdict::TakenBy(text.clone());
         }
