@@ -58,12 +58,7 @@ struct Names {
 impl<'a, T: Listed> Catalogue<'a, T> {
     /// The tools in catalogue order; the ids of all toolsets, those without tools too (`builtin` is one if it has tools); the servers
     /// that are configured; and tools that a server had once and no longer lists, which are known names all the same.
-    pub fn new(
-        tools: &'a [T],
-        toolsets: &'a [String],
-        servers: &'a [ConfiguredServer],
-        gone: &'a [ToolId],
-    ) -> Self {
+    pub fn new(tools: &'a [T], toolsets: &'a [String], servers: &'a [ConfiguredServer], gone: &'a [ToolId]) -> Self {
         Self { tools, toolsets, servers, gone, names: OnceLock::new() }
     }
 
@@ -77,8 +72,7 @@ impl<'a, T: Listed> Catalogue<'a, T> {
         for (map, spelled) in [&names.by_id, &names.by_model_name, &names.by_own_name].into_iter().zip(spelled) {
             let hits: Vec<usize> =
                 map.get(&folded).into_iter().flatten().copied().filter(|place| is_in(*place)).collect();
-            let exact: Vec<usize> =
-                hits.iter().copied().filter(|place| spelled(&self.tools[*place]) == name).collect();
+            let exact: Vec<usize> = hits.iter().copied().filter(|place| spelled(&self.tools[*place]) == name).collect();
             match (exact.is_empty(), hits.is_empty()) {
                 (false, _) => return exact,
                 (true, false) => return hits,

@@ -76,6 +76,14 @@ impl Resolved {
         self.tools.binary_search(&place).is_ok()
     }
 
+    /// Whether the rules have this tool, be it on or not, there already or not.
+    pub fn admits<T: Listed>(&self, catalogue: &Catalogue<'_, T>, id: &ToolId) -> bool {
+        match catalogue.tools.iter().position(|tool| tool.id() == id) {
+            Some(place) => self.has(place),
+            None => self.admits_unseen(id),
+        }
+    }
+
     /// Whether the rules would have a tool of a server that nobody has seen yet.
     pub fn admits_unseen(&self, id: &ToolId) -> bool {
         let ToolId::Mcp { server, .. } = id else { return false };
@@ -89,9 +97,12 @@ impl Resolved {
 
     /// Only what is from one toolset: what lists may name on that toolset's own endpoint.
     pub fn only_toolset<T: Listed>(&self, catalogue: &Catalogue<'_, T>, toolset: &str) -> Self {
-        self.only(catalogue, toolset, |id| catalogue.tools[id].toolset() == toolset, |key| {
-            key.toolset.as_str() == toolset
-        })
+        self.only(
+            catalogue,
+            toolset,
+            |id| catalogue.tools[id].toolset() == toolset,
+            |key| key.toolset.as_str() == toolset,
+        )
     }
 
     /// Only what is from one server.

@@ -177,8 +177,7 @@ impl<T: Listed> Step<'_, '_, T> {
         let fits = |(place, tool): &(usize, &T)| {
             self.has(*place) && selector.fits(tool.id(), tool.toolset(), tool.model_name())
         };
-        let places: Vec<usize> =
-            self.catalogue.tools.iter().enumerate().filter(fits).map(|(place, _)| place).collect();
+        let places: Vec<usize> = self.catalogue.tools.iter().enumerate().filter(fits).map(|(place, _)| place).collect();
         match places.is_empty() {
             false => Hit::Tools(places),
             true if is_known => Hit::Later,

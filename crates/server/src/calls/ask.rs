@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Calls;
 use super::queue::too_many;
 use crate::api::error::{ApiError, Code};
+use crate::resolution::Bounds;
 use crate::toolsets::Callable;
 
 /// What is asked for.
@@ -23,6 +24,8 @@ pub(crate) struct Ask {
     /// The caller's own name for this request.
     pub(crate) key: Option<String>,
     pub(crate) who: String,
+    /// Which tools may be called at all.
+    pub(crate) bounds: Bounds,
 }
 
 impl Ask {
@@ -43,6 +46,7 @@ impl Calls {
         if let Some(call) = self.asked_before(org, &ask).await? {
             return Ok(call);
         }
+        ask.bounds.check(&self.0.toolsets, org, &ask.tool).await?;
         let callable = self.0.toolsets.callable(org, &ask.tool).await?;
         self.check(&callable, &ask.args).await?;
         let asks_somebody = callable.tool.effective.requires_confirmation.value;

@@ -161,7 +161,10 @@ fn texts() {
         ]
     );
     let many: Vec<String> = (0..513).map(|number| number.to_string()).collect();
-    assert_eq!(parse(&many.join(",")).unwrap_err().messages(), ["The enabled tools have 513 entries; at most 512 are allowed"]);
+    assert_eq!(
+        parse(&many.join(",")).unwrap_err().messages(),
+        ["The enabled tools have 513 entries; at most 512 are allowed"]
+    );
 }
 
 #[test]

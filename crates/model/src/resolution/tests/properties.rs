@@ -6,8 +6,22 @@ use super::super::Lists;
 use super::World;
 
 const ENTRIES: [&str; 16] = [
-    "a", "b", "c", "all", "one", "two", "a:one", "b:two", "mcp:c~s", "mcp:c~s:x", "mcp:c~t:y", "toolset:b", "*o*", "mcp:c~t",
-    "nope", "!",
+    "a",
+    "b",
+    "c",
+    "all",
+    "one",
+    "two",
+    "a:one",
+    "b:two",
+    "mcp:c~s",
+    "mcp:c~s:x",
+    "mcp:c~t:y",
+    "toolset:b",
+    "*o*",
+    "mcp:c~t",
+    "nope",
+    "!",
 ];
 
 fn world() -> World {
@@ -21,11 +35,8 @@ fn list() -> impl Strategy<Value = Option<Vec<String>>> {
 }
 
 fn any_lists() -> impl Strategy<Value = Lists> {
-    (list(), list(), list(), any::<Option<bool>>()).prop_map(|(toolsets, enabled_tools, disabled_tools, dynamic)| Lists {
-        toolsets,
-        enabled_tools,
-        disabled_tools,
-        dynamic,
+    (list(), list(), list(), any::<Option<bool>>()).prop_map(|(toolsets, enabled_tools, disabled_tools, dynamic)| {
+        Lists { toolsets, enabled_tools, disabled_tools, dynamic }
     })
 }
 

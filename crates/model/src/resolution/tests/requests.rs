@@ -50,8 +50,10 @@ fn by_either_way() {
             &[("dynamic", "maybe"), ("toolsets", "-a")],
             &[("x-mcp-toolsets", "")],
             "X-Mcp-",
-            Err("Both query and header specify toolsets; The toolsets take no entry with - in front: -a (name it in the \
-                 disabled tools instead); dynamic: Expected one of: yes, y, true, 1, no, n, false, 0, but got maybe"),
+            Err(
+                "Both query and header specify toolsets; The toolsets take no entry with - in front: -a (name it in the \
+                 disabled tools instead); dynamic: Expected one of: yes, y, true, 1, no, n, false, 0, but got maybe",
+            ),
         ),
     ];
     for (query, headers, prefix, expected) in rows {

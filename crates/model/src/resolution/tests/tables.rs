@@ -19,7 +19,10 @@ fn small() -> World {
 fn large() -> World {
     let mut ids = Vec::new();
     for (toolset, tools) in [
-        ("files", "delete_file get_file_info update_file copy_batch_items move_batch_items download_file_as_text upload_file"),
+        (
+            "files",
+            "delete_file get_file_info update_file copy_batch_items move_batch_items download_file_as_text upload_file",
+        ),
         ("folders", "create_folder delete_folder get_folder_content get_folder_info rename_folder get_my_folder"),
         (
             "rooms",
@@ -46,7 +49,12 @@ fn the_servers_own_lists() {
     let rows: Vec<Row<'_>> = vec![
         ("files", "create_folder", "-", Ok("files:create_file files:get_file files:delete_file folders:create_folder")),
         ("files", "create_folder", "get_file", Ok("files:create_file files:delete_file folders:create_folder")),
-        ("", "create_file,get_file,create_folder", "get_file,delete_folder", Ok("files:create_file folders:create_folder")),
+        (
+            "",
+            "create_file,get_file,create_folder",
+            "get_file,delete_folder",
+            Ok("files:create_file folders:create_folder"),
+        ),
         ("-", "-", "-", Ok(&all)),
         ("all", "-", "-", Ok(&all)),
         ("all,files", "-", "-", Ok(&all)),
@@ -133,18 +141,17 @@ fn a_requests_lists() {
         // A request that enables one and says nothing of toolsets has all that is allowed.
         (("files", "create_folder", "-"), ("-", "get_file", "-"), Ok(&with_one)),
         // What exists and is not allowed cannot be told from what does not exist.
-        (("files", "-", "-"), ("folders,nope", "get_folder,nope", "-"), Err(
-            "Unknown toolset: folders; Unknown toolset: nope; Unknown enabled tool: get_folder; Unknown enabled tool: nope",
-        )),
+        (
+            ("files", "-", "-"),
+            ("folders,nope", "get_folder,nope", "-"),
+            Err(
+                "Unknown toolset: folders; Unknown toolset: nope; Unknown enabled tool: get_folder; Unknown enabled tool: nope",
+            ),
+        ),
     ];
     for (global, request, expected) in rows {
-        let found =
-            small().request(&lists(global.0, global.1, global.2), &lists(request.0, request.1, request.2));
-        assert_eq!(
-            found.as_ref().map(String::as_str).map_err(String::as_str),
-            expected,
-            "{global:?} then {request:?}"
-        );
+        let found = small().request(&lists(global.0, global.1, global.2), &lists(request.0, request.1, request.2));
+        assert_eq!(found.as_ref().map(String::as_str).map_err(String::as_str), expected, "{global:?} then {request:?}");
     }
 }
 
@@ -217,10 +224,7 @@ fn one_toolset_alone() {
     let left = catalogue.resolve_within(&only, &lists("", "one", "-")).unwrap();
     assert_eq!(world.ids(&left), "a:one");
     let wrong = catalogue.resolve_within(&only, &lists("b", "b:one,two", "-")).unwrap_err();
-    assert_eq!(
-        wrong.to_string(),
-        "Unknown toolset: b; Unknown enabled tool: b:one; Unknown enabled tool: two"
-    );
+    assert_eq!(wrong.to_string(), "Unknown toolset: b; Unknown enabled tool: b:one; Unknown enabled tool: two");
     let only = global.only_server(&catalogue, &"a~t".parse().unwrap());
     assert_eq!(world.ids(&only), "mcp:a~t:four");
     assert_eq!(

@@ -15,6 +15,7 @@ use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::{JsonBody, PathOf};
 use crate::app::App;
 use crate::calls::Ask;
+use crate::resolution::Bounds;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -59,12 +60,14 @@ pub(crate) async fn call_tool(
 ) -> Result<Response, ApiError> {
     let chat = path.id()?;
     let key = idempotency_key(&headers)?;
-    app.store().read(&caller.org).await?.chat(chat).await?.ok_or_else(|| path.not_found())?;
+    let row = app.store().read(&caller.org).await?.chat(chat).await?.ok_or_else(|| path.not_found())?;
     let no_tool = || ApiError::new(Code::ToolNotFound, format!("there is no tool {:?}", body.tool_id));
     let tool: ToolId = body.tool_id.parse().map_err(|_| no_tool())?;
     let no_message = || ApiError::invalid("messageId", "is not a message of this chat");
     let message = body.message_id.map(|id| id.parse().map_err(|_| no_message())).transpose()?;
-    let ask = Ask { chat, tool, args: body.args, message, key, who: caller.who };
+    // Who may change the lists is not bound by them; an agent's token is.
+    let bounds = Bounds::of_chat(&row).with_lists((!caller.manages).then(|| app.lists_of(&caller.org)));
+    let ask = Ask { chat, tool, args: body.args, message, key, who: caller.who, bounds };
     // From here on it is done to its end: a caller that goes away must not leave half of it.
     let (calls, org) = (app.calls().clone(), caller.org.clone());
     let asking = tokio::spawn(async move { calls.ask(&org, ask).await });
