@@ -12,7 +12,7 @@ use clap_complete::Shell;
 
 pub(crate) use chat::ChatCommand;
 pub(crate) use mcp::{AddServer, ImportServers, McpCommand, ServerClient};
-pub(crate) use tool::{CallFlags, DecideFlags, ToolCommand};
+pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
 
@@ -119,6 +119,27 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_NO_AUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = BoolishValueParser::new(), value_name = "BOOL")]
     pub(crate) no_auth: Option<bool>,
+
+    /// The toolsets whose tools clients get, with commas between; empty is none [default: all]
+    #[arg(long, env = "KITBAG_TOOLSETS", value_name = "LIST")]
+    pub(crate) toolsets: Option<String>,
+
+    /// Tools that clients get beside those of the toolsets: ids, names, mcp:SERVER_KEY, toolset:ID, patterns with *
+    #[arg(long, env = "KITBAG_ENABLED_TOOLS", value_name = "LIST")]
+    pub(crate) enabled_tools: Option<String>,
+
+    /// Tools that no client gets, whatever else names them
+    #[arg(long, env = "KITBAG_DISABLED_TOOLS", value_name = "LIST")]
+    pub(crate) disabled_tools: Option<String>,
+
+    /// List meta tools in place of the tools, which are then found and called through them
+    #[arg(long, env = "KITBAG_DYNAMIC", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    pub(crate) dynamic: Option<String>,
+
+    /// What the names of headers with a client's own lists begin with; empty: no header is read [default: X-Mcp-]
+    #[arg(long, env = "KITBAG_HEADER_PREFIX", value_name = "TEXT")]
+    pub(crate) header_prefix: Option<String>,
 
     /// Names, beside localhost and addresses, under which the server may be reached
     #[arg(long, env = "KITBAG_ALLOWED_HOSTS", value_name = "LIST", value_delimiter = ',')]

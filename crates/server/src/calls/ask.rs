@@ -16,6 +16,7 @@ use super::live::Live;
 use super::queue::too_many;
 use super::{Calls, Company};
 use crate::api::error::{ApiError, Code};
+use crate::resolution::Bounds;
 use crate::toolsets::Callable;
 
 /// What is asked for.
@@ -32,6 +33,8 @@ pub(crate) struct Ask {
     /// Whether the caller is told that it was taken, and not how it ended.
     pub(crate) at_once: bool,
     pub(crate) who: String,
+    /// Which tools may be called at all.
+    pub(crate) bounds: Bounds,
     /// Who made it, if that matters to how it is made.
     pub(crate) company: Option<Arc<Company>>,
 }
@@ -74,6 +77,7 @@ impl Calls {
         if let Some(call) = self.asked_before(org, &ask).await? {
             return Ok(call.into());
         }
+        ask.bounds.check(&self.0.toolsets, org, &ask.tool).await?;
         let callable = self.0.toolsets.callable(org, &ask.tool).await?;
         self.check(&callable, &ask.args).await?;
         if self.may_follow(&ask, &callable)

@@ -5,13 +5,33 @@
 use std::sync::Arc;
 
 use kitbag_model::{
-    CallOutcome, CallStatus, ChatId, ManifestId, MessageId, OrgId, Timestamp, ToolCall, ToolCallId, args_digest,
+    CallOutcome, CallStatus, Chat, ChatId, ManifestId, MessageId, OrgId, Timestamp, ToolCall, ToolCallId, args_digest,
 };
 
 use super::live::Live;
 use super::{Ask, Asked, Calls};
 use crate::api::error::ApiError;
+use crate::resolution::Bounds;
 use crate::toolsets::{Callable, Runs};
+
+/// How a chat stands, as far as a call has to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Stand {
+    /// The state that its workspace is at; none if it has none.
+    pub(crate) manifest: Option<ManifestId>,
+    selectors: Arc<[String]>,
+}
+
+impl Stand {
+    fn of(chat: Chat) -> Self {
+        Self { manifest: chat.active_manifest_id, selectors: chat.tool_selectors.unwrap_or_default().into() }
+    }
+
+    /// The tools that may be called in the chat.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds::of_selectors(&self.selectors)
+    }
+}
 
 /// When the end of a call is recorded.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +43,11 @@ pub(super) enum Record {
 }
 
 impl Calls {
-    /// The state that the workspace of a chat is at: none if it has none, nothing if there is no such chat.
-    pub(crate) async fn stand(&self, org: &OrgId, chat: ChatId) -> Result<Option<Option<ManifestId>>, ApiError> {
+    /// How a chat stands; nothing if there is no such chat.
+    pub(crate) async fn stand(&self, org: &OrgId, chat: ChatId) -> Result<Option<Stand>, ApiError> {
         let store = &self.0.store;
         let read = async { store.read_beside(org).await?.chat(chat).await };
-        let read = async { Ok::<_, ApiError>(read.await?.map(|chat| chat.active_manifest_id)) };
+        let read = async { Ok::<_, ApiError>(read.await?.map(Stand::of)) };
         self.0.stands.get(store.chat_edition(), (org.clone(), chat), read).await
     }
 

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kitbag_model::{CallStatus, ChatId, ManifestId, OrgId, Timestamp, ToolCall, ToolCallId};
+use kitbag_model::{CallStatus, ChatId, OrgId, Timestamp, ToolCall, ToolCallId};
 use kitbag_python::Workers;
 use kitbag_runner::Schemas;
 use kitbag_store::Store;
@@ -41,6 +41,7 @@ use crate::toolsets::Toolsets;
 use crate::workspaces::Workspaces;
 
 pub(crate) use ask::{Ask, Asked};
+pub(crate) use behind::Stand;
 pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
 use live::Lives;
@@ -166,7 +167,7 @@ struct Inner {
     queue: Queue,
     places: Arc<Semaphore>,
     /// The state that the workspace of a chat is at.
-    stands: Recent<(OrgId, ChatId), Option<ManifestId>>,
+    stands: Recent<(OrgId, ChatId), Stand>,
 }
 
 impl Calls {
