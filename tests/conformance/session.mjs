@@ -160,5 +160,11 @@ function serve() {
   });
 }
 
-if (process.argv.includes('--stdio')) await open().connect(new StdioServerTransport());
+async function serveProcess() {
+  await open().connect(new StdioServerTransport());
+  // Questions that nobody will answer any more do not keep it alive.
+  process.stdin.on('end', () => process.exit(0));
+}
+
+if (process.argv.includes('--stdio')) await serveProcess();
 else serve();
