@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde_json::Value;
+use kitbag_testkit::TestDatabase;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::kit::installed;
+use crate::kit::{connect, installed, new_chat, text};
+use crate::serve;
 
 /// Scenarios of an extension that no revision's list has.
 const SKILLS: [&str; 3] = ["sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest"];
@@ -60,7 +62,10 @@ async fn suite(url: &str, more: &[&str]) -> (BTreeSet<String>, Failures) {
     let mut failures = Failures::new();
     for scenario in &ran {
         let Some(checks) = checks(results.path(), scenario) else {
-            failures.insert((scenario.clone(), "none".into()), format!("it did not come to an end: {said}"));
+            failures.insert(
+                (scenario.clone(), "none".into()),
+                format!("it did not come to an end: {}", about(&said, scenario)),
+            );
             continue;
         };
         for check in checks.as_array().unwrap() {
@@ -71,6 +76,12 @@ async fn suite(url: &str, more: &[&str]) -> (BTreeSet<String>, Failures) {
         }
     }
     (ran, failures)
+}
+
+/// What the suite said of one scenario.
+fn about<'a>(said: &'a str, scenario: &str) -> &'a str {
+    let own = said.split_once(&format!("=== Running scenario: {scenario} ===")).map_or(said, |(_, rest)| rest);
+    own.split_once("\n===").map_or(own, |(own, _)| own).trim()
 }
 
 /// The scenario of a line of the summary.
@@ -147,4 +158,29 @@ async fn the_fixture_of_the_session_era_conforms() {
 async fn the_fixture_of_the_stateless_era_conforms() {
     let fixture = Fixture::start("stateless").await;
     conforms("direct", "stateless", "2026-07-28", &fixture.url).await;
+}
+
+/// Kitbag speaks with servers of both eras, in both ways, as with any other server.
+#[tokio::test(flavor = "multi_thread")]
+async fn kitbag_speaks_with_the_fixtures() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let chat = new_chat(&server).await;
+    for (name, revision) in [("session", "2025-11-25"), ("stateless", "2026-07-28")] {
+        let fixture = Fixture::start(name).await;
+        let script = folder().join(format!("{name}.mjs"));
+        let by_process = json!({
+            "command": installed("KITBAG_TEST_NODE_MODULES", ".bin/node"),
+            "args": [script, "--stdio"],
+            "env": { "KITBAG_TEST_NODE_MODULES": installed("KITBAG_TEST_NODE_MODULES", "") },
+        });
+        let by_web = json!({ "serverType": "streamable-http", "url": fixture.url });
+        for (way, launch) in [("process", by_process), ("web", by_web)] {
+            let id = format!("{name}-{way}");
+            let shown = connect(&server, &id, launch).await;
+            assert_eq!(shown["protocolVersion"], revision, "{shown}");
+            let said = text(&server, &chat, &format!("mcp:{id}~{id}:test_simple_text"), json!({})).await;
+            assert_eq!(said, "This is a simple text response for testing.");
+        }
+    }
 }
