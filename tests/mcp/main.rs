@@ -12,6 +12,7 @@ mod reach;
 mod real;
 mod secrets;
 mod sign_in;
+mod through;
 
 use kitbag_testkit::{Server, TestDatabase};
 
