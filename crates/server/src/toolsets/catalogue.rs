@@ -12,7 +12,7 @@ use kitbag_model::{
     Renderer, ServerKey, ToolId, ToolsetId, model_name,
 };
 use kitbag_python::{Described, Description};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::provided::Provided;
 use super::{ToolsetError, Toolsets, blocking};
@@ -46,6 +46,8 @@ pub(crate) struct Tool {
     pub(crate) input_schema: Value,
     /// What it returns, if its code says so.
     pub(crate) output_schema: Option<Value>,
+    /// All that its server says of it, if it is a server's.
+    pub(crate) definition: Option<Map<String, Value>>,
     pub(crate) effective: Effective,
     /// Whether its toolset is on.
     pub(crate) toolset_enabled: bool,
@@ -205,6 +207,7 @@ pub(super) fn of_builtin(tool: &Builtin, overrides: &[(OverrideKey, Override)]) 
         model_name: String::new(),
         input_schema: tool.input_schema(),
         output_schema: None,
+        definition: None,
         effective: layers.apply(&id, base),
         toolset_enabled: true,
         problem: None,
@@ -243,6 +246,7 @@ pub(super) fn of_toolset(one: &Installed, tool: &PythonTool, found: Option<&Desc
         model_name: String::new(),
         input_schema: schema.map_or_else(|| json!({ "type": "object" }), Value::Object),
         output_schema: sound.and_then(|found| found.output_schema.clone()).map(Value::Object),
+        definition: None,
         effective: layers.apply(&id, base),
         toolset_enabled: one.toolset.enabled,
         problem: found.and_then(|found| found.problem.clone()),
