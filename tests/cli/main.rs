@@ -3,6 +3,7 @@
 
 mod calls;
 mod mcp;
+mod resolve;
 mod toolsets;
 
 use kitbag_testkit::cluster::{APP, Cluster, OWNER};

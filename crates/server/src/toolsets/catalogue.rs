@@ -3,13 +3,13 @@
 //! The order is that of the catalogue everywhere: built-in tools, then toolsets in the order of their installation, each with
 //! its tools as its author listed them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use kitbag_model::overrides::confirmation;
 use kitbag_model::resolution::{self, ConfiguredServer, Listed, State};
 use kitbag_model::{
-    BUILTINS, Builtin, Chosen, Effective, Installed, Layers, OrgId, Origin, Override, OverrideKey, Pin, PythonTool,
-    Renderer, ServerKey, ToolId, ToolsetId, model_name,
+    BUILTINS, Builtin, Chosen, Effective, Installed, InstalledServer, Layers, OrgId, Origin, Override, OverrideKey,
+    Pin, PythonTool, Renderer, ToolId, ToolsetId, model_name,
 };
 use kitbag_python::{Described, Description};
 use serde_json::{Map, Value, json};
@@ -146,7 +146,7 @@ impl Catalogue {
         Self {
             tools,
             toolsets: ["builtin".to_owned()].into_iter().chain(toolsets).collect(),
-            servers: configured(installed, provided.pins),
+            servers: configured(installed),
             gone: provided.pins.iter().filter(gone).map(tool_id).collect(),
         }
     }
@@ -179,11 +179,16 @@ impl Catalogue {
     }
 }
 
-/// The servers of these toolsets. One is seen when anything is remembered of it.
-fn configured(installed: &[Installed], pins: &[Pin]) -> Vec<ConfiguredServer> {
-    let keys = installed.iter().flat_map(|one| one.servers.iter().map(|server| one.server_key(&server.server)));
-    let seen: HashSet<&ServerKey> = pins.iter().map(|pin| &pin.server).collect();
-    keys.map(|key| ConfiguredServer { seen: seen.contains(&key), key }).collect()
+/// The servers of these toolsets.
+fn configured(installed: &[Installed]) -> Vec<ConfiguredServer> {
+    let of_one = |one: &Installed| -> Vec<ConfiguredServer> {
+        let server = |server: &InstalledServer| ConfiguredServer {
+            key: one.server_key(&server.server),
+            seen: server.tools_seen_at.is_some(),
+        };
+        one.servers.iter().map(server).collect()
+    };
+    installed.iter().flat_map(of_one).collect()
 }
 
 fn tool_id(pin: &Pin) -> ToolId {
