@@ -70,7 +70,7 @@ pub(crate) struct Catalogue {
 impl Toolsets {
     /// All tools of an organisation.
     pub(crate) async fn catalogue(&self, org: &OrgId) -> Result<Catalogue, ToolsetError> {
-        let mut tx = self.store.read(org).await?;
+        let mut tx = self.store.read_beside(org).await?;
         let (builtin, installed) = (tx.builtin_overrides().await?, tx.all_installed().await?);
         let pins = tx.all_pins().await?;
         drop(tx);
