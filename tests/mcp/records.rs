@@ -104,7 +104,7 @@ on_both! {
         let said = server.post(&messages, &json!({ "role": "user", "content": "after" })).await.expect(201);
         assert_eq!(said["parentId"], call["messageId"]);
         let call = echo(&server, &chat, "before").await;
-        let ran = done(&server, &chat, "run_command", json!({ "command": "echo 1 > a" })).await;
+        let ran = done(&server, &chat, "write_file", json!({ "path": "a", "content": "1" })).await;
         let parents = all(&server, &messages).await;
         assert_eq!(parents.iter().find(|one| one["id"] == ran["messageId"]).unwrap()["parentId"], call["messageId"]);
         // The state that the workspace is at now.

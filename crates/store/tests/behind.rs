@@ -192,14 +192,16 @@ on_both! {
     async fn who_comes_when_it_is_full_waits(database: TestDatabase) {
         let store = database.open().await;
         let chat = new_chat(&store).await;
-        let large = "x".repeat(4 << 20);
+        // Together they are more than may wait.
+        let one = running(chat, &json!({ "text": "x".repeat(8 << 20) }));
         let mut making = tokio::task::JoinSet::new();
-        for n in 0..20 {
-            let (store, args) = (store.clone(), json!({ "n": n, "text": large }));
+        for _ in 0..10 {
+            let (id, message_id) = (ToolCallId::generate(), MessageId::generate());
+            let (store, call) = (store.clone(), Arc::new(ToolCall { id, message_id, ..(*one).clone() }));
             making.spawn(async move {
-                let call = ask(&store, chat, &args).await;
+                assert!(store.call_asked(&org(), Arc::clone(&call), &node()).await);
                 store.call_over(&org(), over(&call, said("done"))).await;
-                call.id
+                id
             });
         }
         let made = making.join_all().await;
