@@ -114,7 +114,7 @@ on_both! {
         // Back to the first message, and on from there.
         let first = all(&server, &messages).await[0]["id"].clone();
         echo(&server, &chat, "somewhere").await;
-        put(&server, &format!("{CHATS}/{chat}/active-leaf"), json!({ "messageId": first })).await.expect(200);
+        server.post(&format!("{CHATS}/{chat}/active-leaf"), &json!({ "messageId": first })).await.expect(200);
         let call = echo(&server, &chat, "a branch").await;
         assert_eq!(all(&server, &messages).await.last().unwrap()["parentId"], first);
         assert_eq!(server.get(&place(&call)).await.expect(200)["preManifestId"], Value::Null);
