@@ -228,6 +228,10 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_MCP_CONNECT_SECONDS", value_name = "SECONDS")]
     pub(crate) mcp_connect_seconds: Option<u64>,
 
+    /// How many requests a second one client may make at the MCP endpoint; 0 is no limit [default: 5000]
+    #[arg(long, env = "KITBAG_MCP_RATE", value_name = "COUNT")]
+    pub(crate) mcp_rate: Option<u32>,
+
     /// The key that seals what is kept encrypted: 32 bytes as base64 or hex, in place of the one in the data folder. Better as
     /// KITBAG_MASTER_KEY than as a flag, which others on this machine can see
     #[arg(long, env = "KITBAG_MASTER_KEY", value_name = "KEY", hide_env_values = true)]

@@ -53,6 +53,7 @@ struct File {
     mcp_start: Option<String>,
     mcp_idle_seconds: Option<u64>,
     mcp_connect_seconds: Option<u64>,
+    mcp_rate: Option<u32>,
     max_queue_per_chat: Option<usize>,
     max_queue: Option<usize>,
     strict_records: Option<bool>,
@@ -126,6 +127,7 @@ impl Config {
                 })?,
                 header_prefix: header_prefix(flags.header_prefix.or(file.header_prefix))?,
             },
+            mcp_rate: flags.mcp_rate.or(file.mcp_rate).unwrap_or(5000),
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             data: folder.path().to_owned(),
         };

@@ -52,6 +52,8 @@ pub struct Settings {
     pub servers: ServerSettings,
     /// Which tools clients get.
     pub resolution: ResolutionSettings,
+    /// How many requests a second one client may make at the MCP endpoint; 0 is no limit.
+    pub mcp_rate: u32,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// The data folder.

@@ -16,6 +16,7 @@ mod listen;
 mod lists;
 mod menu;
 mod names;
+mod pace;
 mod state;
 mod tools;
 mod upstream;
@@ -26,18 +27,25 @@ use kitbag_model::{ChatId, OrgId};
 
 use crate::recent::Recent;
 use menu::Menus;
+use pace::Pace;
 
 /// Everything that goes on between clients and this server.
 pub(crate) struct Gateway {
     front: Front,
     menus: Menus,
+    pace: Pace,
     /// The chats of clients that name none.
     chats: Recent<(OrgId, String), ChatId>,
 }
 
 impl Gateway {
     pub(crate) fn new() -> Self {
-        Self { front: Front::new(Limits::default()), menus: Menus::default(), chats: Recent::default() }
+        Self {
+            front: Front::new(Limits::default()),
+            menus: Menus::default(),
+            pace: Pace::default(),
+            chats: Recent::default(),
+        }
     }
 
     /// Lets all clients go.
