@@ -9,6 +9,7 @@ mod many;
 mod processes;
 mod reach;
 mod real;
+mod revisions;
 mod secrets;
 mod sign_in;
 

@@ -20,7 +20,7 @@ use kitbag_mcp::manager::{
     Configured, Manager, ManagerError, ServerState, Settings as ManagerSettings, Start, Variables,
 };
 use kitbag_mcp::tool::ToolDefinition;
-use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey};
+use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey, Timestamp};
 use kitbag_store::{Store, StoreError};
 use kitbag_vault::{Vault, VaultError};
 use tokio::sync::OnceCell;
@@ -200,8 +200,9 @@ impl Servers {
             folder: one.toolset.generation.as_ref().map(|files| shelf.folder_of(&one.toolset.id, files)),
             enabled: one.toolset.enabled && server.is_enabled(),
             trusted: server.is_trusted(),
-            start: Start::Lazily,
+            start: if server.is_relaunched() { Start::LazilyOnceLearnt } else { Start::Lazily },
             known,
+            revision: server.last_revision(Timestamp::now()).map(ToOwned::to_owned),
             key,
         }
     }

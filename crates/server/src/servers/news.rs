@@ -2,7 +2,7 @@
 
 use kitbag_mcp::manager::Change;
 use kitbag_mcp::tool::ToolDefinition;
-use kitbag_model::{McpToolName, OrgId, Pinned, ServerKey};
+use kitbag_model::{AgreedRevision, McpToolName, OrgId, Pinned, ServerKey, Timestamp};
 use kitbag_store::{Store, StoreError};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -20,6 +20,12 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
                     let data = json!({ "id": key, "status": status.as_str(), "reason": reason, "since": since });
                     events.publish(&org, None, "mcp_server", data);
                 }
+                Change::Agreed { org, key, launch, revision } => {
+                    let agreed = AgreedRevision { revision, launch, at: Timestamp::now() };
+                    if let Err(error) = remember_revision(&store, &org, &key, &agreed).await {
+                        tracing::error!(%error, server = %key, "its revision of the protocol could not be remembered");
+                    }
+                }
                 Change::Tools { org, key, tools, warnings, .. } => {
                     for warning in &warnings {
                         tracing::warn!(server = %key, "{warning}");
@@ -33,6 +39,18 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
             }
         }
     });
+}
+
+async fn remember_revision(
+    store: &Store,
+    org: &OrgId,
+    key: &ServerKey,
+    agreed: &AgreedRevision,
+) -> Result<(), StoreError> {
+    let mut tx = store.write(org).await?;
+    // It may have been removed meanwhile.
+    tx.remember_revision(key, agreed).await?;
+    tx.commit().await
 }
 
 /// Puts a list of tools to the pins. Whether it says something new.
