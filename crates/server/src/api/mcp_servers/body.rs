@@ -80,6 +80,8 @@ pub(crate) struct AddServer {
     description: Option<String>,
     /// What happens when it changes a tool: `warn`, `quarantine` or `accept` (if absent).
     pin_policy: Option<String>,
+    /// Whether it may start as it is; true if absent. False is for what nobody has looked at yet: it needs to be trusted first.
+    trust: Option<bool>,
 }
 
 /// What to change about a server. What is absent stays as it is.
@@ -179,6 +181,7 @@ impl AddServer {
             requires_confirmation: self.requires_confirmation,
             description,
             pin_policy: policy,
+            trusted: self.trust.unwrap_or(true),
         })
     }
 }
