@@ -48,7 +48,7 @@ on_both! {
     async fn a_changed_launch_is_started_once_to_learn_its_tools(database: TestDatabase) {
         let starts = database.data().join("starts");
         let count = || std::fs::read_to_string(&starts).unwrap_or_default().lines().count();
-        let args = |more: &str| twin(&["--starts", starts.to_str().unwrap(), "--more", more])["args"].clone();
+        let args = |more: &str| twin(&["--starts", starts.to_str().unwrap(), "--extra", more])["args"].clone();
         let server = serve(&database);
         connect(&server, "twin", json!({ "command": "python3", "args": args("one") })).await;
         until_has(&server, "one").await;

@@ -13,7 +13,7 @@ It needs nothing but Python, speaks the revisions with a session, and starts fas
   --flood         never stops talking, on all ways that it has
   --methods FILE  adds a line to FILE for each thing that it is asked
   --timid         ends when it is asked something that it does not know
-  --more NAME     has one tool more
+  --extra NAME    has one tool more
   --describe FILE says of its tool echo what FILE says at that moment
 """
 
@@ -142,8 +142,8 @@ def flood():
 if flag("--starts"):
     with open(flag("--starts"), "a", encoding="utf-8") as file:
         file.write(f"{os.getpid()}\n")
-if flag("--more"):
-    tools.append(flag("--more"))
+if flag("--extra"):
+    tools.append(flag("--extra"))
 if flag("--fail"):
     print(flag("--fail"), file=sys.stderr, flush=True)
     sys.exit(3)

@@ -3,6 +3,7 @@
 //! The rows are the truth ([`Servers::follow`] reads them); the manager has what is alive. A list of tools goes through the pins
 //! before anybody sees it. This room knows neither routes nor calls.
 
+pub(crate) mod begun;
 mod clients;
 mod forget;
 mod keeper;
@@ -10,7 +11,7 @@ mod news;
 mod variables;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kitbag_guard::dial::EgressPolicy;
@@ -25,12 +26,14 @@ use kitbag_store::{Store, StoreError};
 use kitbag_vault::{Vault, VaultError};
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinSet;
 use url::Url;
 
 use crate::app::Settings;
 use crate::events::Events;
 use crate::toolsets::Shelf;
-pub(crate) use clients::Client;
+use begun::Tickets;
+pub(crate) use clients::{Client, ClientKey};
 use clients::{Clients, SignedIn};
 use keeper::StoreKeeper;
 use variables::Environment;
@@ -99,6 +102,9 @@ struct Inner {
     others: Manager,
     authorizer: Arc<Authorizer>,
     clients: Arc<Clients>,
+    /// Tokens of servers that are gone, on their way back to who gave them.
+    farewells: Mutex<JoinSet<()>>,
+    tickets: Tickets,
     started: OnceCell<()>,
 }
 
@@ -137,6 +143,8 @@ impl Servers {
             others,
             authorizer,
             clients,
+            farewells: Mutex::default(),
+            tickets: Tickets::default(),
             started: OnceCell::new(),
         }));
         news::listen(changes, store.clone(), events.clone());
@@ -263,6 +271,11 @@ impl Servers {
         &self.0.authorizer
     }
 
+    /// Sign-ins that wait for a browser.
+    pub(crate) fn tickets(&self) -> &Tickets {
+        &self.0.tickets
+    }
+
     /// How Kitbag introduces itself where somebody signs in to a server.
     pub(crate) fn client(&self, org: &OrgId, key: &ServerKey) -> Arc<ClientSettings> {
         self.0.clients.of(org, key)
@@ -285,7 +298,7 @@ impl Servers {
 
     /// Ends all servers.
     pub(crate) async fn shut_down(&self) {
-        tokio::join!(self.0.local.shut_down(), self.0.others.shut_down());
+        tokio::join!(self.0.local.shut_down(), self.0.others.shut_down(), self.farewells_said());
     }
 }
 
