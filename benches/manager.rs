@@ -130,6 +130,7 @@ async fn main() {
         enabled: true,
         trusted: true,
         start: Start::Eagerly,
+        revision: None,
         known: Vec::new(),
     };
 

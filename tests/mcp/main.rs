@@ -11,6 +11,7 @@ mod processes;
 mod reach;
 mod real;
 mod records;
+mod revisions;
 mod secrets;
 mod sign_in;
 mod through;

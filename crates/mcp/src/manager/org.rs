@@ -136,7 +136,7 @@ impl Org {
         let fits = |handle: &Arc<Handle>| handle.link.identity == plan.identity && !handle.is_stopping();
         let before = match old {
             Some(Slot::Linked(handle)) if fits(&handle) => {
-                handle.join(key, lazy);
+                handle.join(configured, lazy);
                 return handle;
             }
             Some(Slot::Linked(handle)) => {
@@ -156,7 +156,7 @@ impl Org {
             self.links.push(handle.clone());
             handle
         });
-        handle.join(key, lazy);
+        handle.join(configured, lazy);
         handle
     }
 
@@ -308,6 +308,8 @@ fn wanted(
         folder: configured.folder.clone(),
         owner: tokens.is_some().then(|| configured.key.clone()),
     };
-    let lazy = settings.lazy && configured.start == Start::Lazily && is_process;
-    Ok(Plan { identity, redactor: resolved.redactor, tokens, lazy, known })
+    let lazy = settings.lazy && configured.start != Start::Eagerly && is_process;
+    let learns = configured.start == Start::LazilyOnceLearnt;
+    let revision = configured.revision.clone();
+    Ok(Plan { identity, redactor: resolved.redactor, tokens, lazy, known, revision, learns })
 }

@@ -1,11 +1,12 @@
 //! What every test here needs: options, twins, calls.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_guard::child::{Child, ChildSpec};
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_mcp::connection::{Call, CallError, ConnectError, Connection, Notice, Options};
+use kitbag_mcp::connection::{Call, CallError, ConnectError, Connection, Notice, Options, Silent};
 use kitbag_mcp::endpoint::Endpoint;
 use kitbag_model::RemoteKind;
 use serde_json::{Map, Value};
@@ -74,6 +75,11 @@ impl Seen {
         }
     }
 
+    /// The methods of all messages, in their order.
+    pub fn methods(&self) -> Vec<String> {
+        self.all().iter().filter_map(|message| message["method"].as_str().map(ToOwned::to_owned)).collect()
+    }
+
     /// Whether a message with this method was sent.
     pub fn has(&self, method: &str) -> bool {
         self.all().iter().any(|message| message["method"] == method || message["message"]["method"] == method)
@@ -126,6 +132,13 @@ impl std::fmt::Debug for Opened {
 pub async fn try_open(endpoint: &Endpoint, options: &Options) -> Result<Opened, ConnectError> {
     let (sender, notices) = unbounded_channel();
     let connection = Connection::open(endpoint, options, None, sender).await?;
+    Ok(Opened { connection, notices })
+}
+
+/// Opens what led to a server that spoke this revision last time.
+pub async fn try_again(endpoint: &Endpoint, options: &Options, last: &str) -> Result<Opened, ConnectError> {
+    let (sender, notices) = unbounded_channel();
+    let connection = Connection::open_again(endpoint, options, None, sender, Arc::new(Silent), Some(last)).await?;
     Ok(Opened { connection, notices })
 }
 

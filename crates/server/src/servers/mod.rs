@@ -3,6 +3,7 @@
 //! The rows are the truth ([`Servers::follow`] reads them); the manager has what is alive. A list of tools goes through the pins
 //! before anybody sees it. This room knows neither routes nor calls.
 
+pub(crate) mod begun;
 mod clients;
 mod forget;
 mod keeper;
@@ -10,8 +11,8 @@ mod news;
 mod variables;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kitbag_guard::dial::EgressPolicy;
@@ -21,17 +22,19 @@ use kitbag_mcp::manager::{
     Configured, Manager, ManagerError, ServerState, Settings as ManagerSettings, Start, Status, Variables,
 };
 use kitbag_mcp::tool::ToolDefinition;
-use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey};
+use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey, Timestamp};
 use kitbag_store::{Store, StoreError};
 use kitbag_vault::{Vault, VaultError};
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinSet;
 use url::Url;
 
 use crate::app::Settings;
 use crate::events::Events;
 use crate::toolsets::Shelf;
-pub(crate) use clients::Client;
+use begun::Tickets;
+pub(crate) use clients::{Client, ClientKey};
 use clients::{Clients, SignedIn};
 use keeper::StoreKeeper;
 use variables::Environment;
@@ -103,6 +106,9 @@ struct Inner {
     keeper: Arc<StoreKeeper>,
     /// Another number whenever a server is other than before.
     version: Arc<AtomicU64>,
+    /// Tokens of servers that are gone, on their way back to who gave them.
+    farewells: Mutex<JoinSet<()>>,
+    tickets: Tickets,
     started: OnceCell<()>,
 }
 
@@ -171,6 +177,8 @@ impl Servers {
             clients,
             keeper,
             version: Arc::default(),
+            farewells: Mutex::default(),
+            tickets: Tickets::default(),
             started: OnceCell::new(),
         }));
         news::listen(changes, store.clone(), events.clone(), Arc::clone(&servers.0.version));
@@ -234,8 +242,9 @@ impl Servers {
             folder: one.toolset.generation.as_ref().map(|files| shelf.folder_of(&one.toolset.id, files)),
             enabled: one.toolset.enabled && server.is_enabled(),
             trusted: server.is_trusted(),
-            start: Start::Lazily,
+            start: if server.is_relaunched() { Start::LazilyOnceLearnt } else { Start::Lazily },
             known,
+            revision: server.last_revision(Timestamp::now()).map(ToOwned::to_owned),
             key,
         }
     }
@@ -308,6 +317,11 @@ impl Servers {
         &self.0.authorizer
     }
 
+    /// Sign-ins that wait for a browser.
+    pub(crate) fn tickets(&self) -> &Tickets {
+        &self.0.tickets
+    }
+
     /// How Kitbag introduces itself where somebody signs in to a server.
     pub(crate) fn client(&self, org: &OrgId, key: &ServerKey) -> Arc<ClientSettings> {
         self.0.clients.of(org, key)
@@ -330,7 +344,7 @@ impl Servers {
 
     /// Ends all servers.
     pub(crate) async fn shut_down(&self) {
-        tokio::join!(self.0.local.shut_down(), self.0.others.shut_down());
+        tokio::join!(self.0.local.shut_down(), self.0.others.shut_down(), self.farewells_said());
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct NewServer {
     pub(crate) description: Option<Description>,
     pub(crate) pin_policy: Option<PinPolicy>,
     pub(crate) strict_records: bool,
+    /// Whether whoever adds it says that it may start.
+    pub(crate) trusted: bool,
 }
 
 /// What to change about a server. The outer `None` leaves a thing as it is, the inner one clears it.
@@ -60,7 +62,7 @@ pub(crate) struct LaunchChange {
 }
 
 impl Toolsets {
-    /// Adds a server, in a toolset of its own. Whoever adds it has said yes to it.
+    /// Adds a server, in a toolset of its own.
     pub(crate) async fn add_server(&self, org: &OrgId, who: &str, new: NewServer) -> Result<ServerKey, ToolsetError> {
         let mut server = McpServer {
             id: server_id(&ToolsetId::from_name(new.name.as_str(), NAMELESS).next().ok_or(ToolsetError::Conflict)?),
@@ -96,8 +98,11 @@ impl Toolsets {
         if new.strict_records {
             tx.set_strict_records(&key, true).await?;
         }
-        tx.trust(&id, key.server.as_str(), &fingerprint).await?;
-        tx.audit(who, "mcp_server.added", &key.to_string(), &json!({ "fingerprint": fingerprint })).await?;
+        if new.trusted {
+            tx.trust(&id, key.server.as_str(), &fingerprint).await?;
+        }
+        let details = json!({ "fingerprint": fingerprint, "trusted": new.trusted });
+        tx.audit(who, "mcp_server.added", &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -144,8 +149,9 @@ impl Toolsets {
             refuse_literals(org, &server)?;
             tx.replace_server(&key.toolset, &server).await?;
         }
-        // What a person added by hand is trusted as that person changes it. What a bundle brought needs a yes of its own.
-        if own && after != before {
+        // What a person added by hand is trusted as that person changes it. What a bundle brought needs a yes of its own, and so does
+        // what nobody said yes to before: a change says nothing of the rest.
+        if own && after != before && one.is_trusted() {
             tx.trust(&key.toolset, key.server.as_str(), &after).await?;
         }
         if own {

@@ -83,6 +83,8 @@ pub(crate) struct AddServer {
     /// Whether every call of its tools is recorded before it runs, and again before it is answered; false if absent. Otherwise a crash
     /// may lose the records of the last tenth of a second.
     strict_records: Option<bool>,
+    /// Whether it may start as it is; true if absent. False is for what nobody has looked at yet: it needs to be trusted first.
+    trust: Option<bool>,
 }
 
 /// What to change about a server. What is absent stays as it is.
@@ -185,6 +187,7 @@ impl AddServer {
             description,
             pin_policy: policy,
             strict_records: self.strict_records.unwrap_or(false),
+            trusted: self.trust.unwrap_or(true),
         })
     }
 }
