@@ -106,6 +106,8 @@ pub struct InstalledServer {
     pub pin_policy: Option<PinPolicy>,
     /// When its tools were last listed; none: never.
     pub tools_seen_at: Option<Timestamp>,
+    /// Whether a person wants its process in the sandbox.
+    pub sandbox: bool,
 }
 
 impl InstalledServer {

@@ -1,4 +1,4 @@
-//! Sign-ins of servers that are gone: whatever way a server went, by whatever name it was known, nothing of them stays.
+//! Sign-ins and folders of servers that are gone: whatever way a server went, by whatever name it was known, nothing of them stays.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,13 @@ impl Servers {
     pub(super) async fn forget_the_gone(&self, org: &OrgId) -> Result<(), StoreError> {
         let mut tx = self.0.store.read(org).await?;
         let kept = tx.secret_names(&Kind::ALL.map(Kind::as_str)).await?;
-        if kept.is_empty() {
-            return Ok(());
-        }
         let installed = tx.all_installed().await?;
         drop(tx);
         let there: BTreeSet<String> = installed
             .iter()
             .flat_map(|one| one.servers.iter().map(|server| one.server_key(&server.server).to_string()))
             .collect();
+        self.remove_homes_but(org, there.clone()).await;
         for key in kept.difference(&there).filter_map(|name| name.parse::<ServerKey>().ok()) {
             // It has no address any more; what is kept knows where it was had.
             let url = Url::parse("http://gone.invalid/").expect("an address");

@@ -28,6 +28,8 @@ pub(crate) struct NewServer {
     pub(crate) requires_confirmation: Option<bool>,
     pub(crate) description: Option<Description>,
     pub(crate) pin_policy: Option<PinPolicy>,
+    /// Whether its process is to run in the sandbox, where it need not.
+    pub(crate) sandbox: bool,
 }
 
 /// What to change about a server. The outer `None` leaves a thing as it is, the inner one clears it.
@@ -40,6 +42,7 @@ pub(crate) struct ServerChange {
     pub(crate) requires_confirmation: Option<Option<bool>>,
     pub(crate) description: Option<Option<Description>>,
     pub(crate) pin_policy: Option<Option<PinPolicy>>,
+    pub(crate) sandbox: Option<bool>,
 }
 
 /// Values by name; one that is `None` stays what it is. Whoever changes one need not know the others.
@@ -91,8 +94,17 @@ impl Toolsets {
         if new.pin_policy.is_some() {
             tx.set_pin_policy(&key, new.pin_policy).await?;
         }
+        if new.sandbox {
+            tx.sandbox_server(&key, true).await?;
+        }
         tx.trust(&id, key.server.as_str(), &fingerprint).await?;
-        tx.audit(who, "mcp_server.added", &key.to_string(), &json!({ "fingerprint": fingerprint })).await?;
+        tx.audit(
+            who,
+            "mcp_server.added",
+            &key.to_string(),
+            &json!({ "fingerprint": fingerprint, "sandbox": new.sandbox }),
+        )
+        .await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -114,6 +126,9 @@ impl Toolsets {
         }
         if let Some(policy) = change.pin_policy {
             tx.set_pin_policy(key, policy).await?;
+        }
+        if let Some(sandbox) = change.sandbox {
+            tx.sandbox_server(key, sandbox).await?;
         }
         let installed = tx.installed(&key.toolset).await?.ok_or_else(not_found)?;
         let one = installed.server(key.server.as_str()).ok_or_else(not_found)?;
@@ -151,6 +166,7 @@ impl Toolsets {
         let policy = change.pin_policy.map(|policy| policy.map_or("default", PinPolicy::as_str));
         let details = json!({
             "fingerprint": after, "before": before, "enabled": change.enabled.flatten(), "pinPolicy": policy,
+            "sandbox": change.sandbox,
         });
         tx.audit(who, "mcp_server.updated", &key.to_string(), &details).await?;
         tx.commit().await?;

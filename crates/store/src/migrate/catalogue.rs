@@ -36,6 +36,7 @@ pub(crate) fn all() -> &'static [Migration] {
         5 "0005_bundles",
         6 "0006_calls",
         7 "0007_servers",
+        10 "0010_sandboxed_servers",
     ]
 }
 

@@ -32,6 +32,7 @@ pub(super) fn body(flags: AddServer) -> Result<Value, Failure> {
         ("description", flags.description.map(Value::from)),
         ("requiresConfirmation", flags.confirm.map(Value::from)),
         ("enabled", flags.disabled.then_some(json!(false))),
+        ("sandbox", flags.sandbox.then_some(json!(true))),
     ];
     Ok(Value::Object(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()))
 }

@@ -80,6 +80,8 @@ pub(crate) struct AddServer {
     description: Option<String>,
     /// What happens when it changes a tool: `warn`, `quarantine` or `accept` (if absent).
     pin_policy: Option<String>,
+    /// Whether its process runs in the sandbox; false if absent. Those of organisations other than `local` always do.
+    sandbox: Option<bool>,
 }
 
 /// What to change about a server. What is absent stays as it is.
@@ -128,6 +130,8 @@ pub(crate) struct UpdateServer {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     pin_policy: Option<Option<String>>,
+    /// Whether its process runs in the sandbox. Those of organisations other than `local` always do.
+    sandbox: Option<bool>,
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
@@ -179,6 +183,7 @@ impl AddServer {
             requires_confirmation: self.requires_confirmation,
             description,
             pin_policy: policy,
+            sandbox: self.sandbox.unwrap_or(false),
         })
     }
 }
@@ -201,6 +206,7 @@ impl UpdateServer {
             requires_confirmation: self.requires_confirmation,
             description: cleared("description", self.description)?,
             pin_policy: cleared("pinPolicy", self.pin_policy)?,
+            sandbox: self.sandbox,
         })
     }
 }

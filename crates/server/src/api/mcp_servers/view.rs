@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::live;
 use crate::app::App;
+use crate::servers::is_fenced;
 
 /// An MCP server.
 #[derive(Serialize, ToSchema)]
@@ -68,6 +69,8 @@ pub(crate) struct ServerView {
     header_names: Vec<String>,
     /// Whether a person is asked before each call of its tools.
     requires_confirmation: bool,
+    /// Whether it is a process that runs in the sandbox. Those of organisations other than `local` always do.
+    sandbox: bool,
     /// Whether it may start: somebody trusted exactly what it would start.
     trusted: bool,
     /// The exact command line, or the address.
@@ -188,6 +191,7 @@ impl ServerView {
             env_names: shown.env_names,
             header_names: shown.header_names,
             requires_confirmation: server.requires_confirmation.unwrap_or(true),
+            sandbox: is_fenced(viewer.org, one),
             trusted: one.is_trusted(),
             command_line: server.launch.command_line(),
             fingerprint: one.server.fingerprint().to_string(),
