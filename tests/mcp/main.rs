@@ -3,6 +3,7 @@
 
 mod calls;
 mod definitions;
+mod fenced;
 mod ids;
 mod kit;
 mod many;

@@ -6,6 +6,7 @@
 mod fenced;
 mod free;
 mod tree;
+mod walls;
 
 use std::ffi::OsString;
 use std::io;
@@ -18,6 +19,7 @@ use tokio::net::unix::pipe;
 use fenced::Fenced;
 pub use fenced::{Fence, Sandbox};
 use free::Free;
+use walls::Walls;
 
 /// A process to be, that stays until it is stopped.
 #[derive(Clone)]
@@ -108,7 +110,7 @@ impl ChildSpec {
     /// Starts it, with our own rights.
     pub async fn start(self) -> Result<(Child, Pipes), StartError> {
         self.check()?;
-        let (child, pipes) = Free::start(&self).await?;
+        let (child, pipes) = Free::start(&self, None).await?;
         Ok((Child(Kind::Free(child)), pipes))
     }
 
@@ -117,9 +119,11 @@ impl ChildSpec {
         self.check()?;
         fence.make_home().await?;
         if fence.open {
-            let home = [("HOME".into(), fence.home.clone().into_os_string())];
+            let home = ["HOME", "TMPDIR"].map(|name| (name.into(), fence.home.clone().into_os_string()));
             let declared = home.into_iter().chain(self.declared).collect();
-            return Self { declared, ..self }.start().await;
+            let walls = Walls::around(fence, sandbox).map_err(|error| StartError::NoSandbox(error.to_string()))?;
+            let (child, pipes) = Free::start(&Self { declared, ..self }, Some(walls)).await?;
+            return Ok((Child(Kind::Free(child)), pipes));
         }
         let (program, fence, sandbox) = (self.program.clone(), fence.clone(), sandbox.clone());
         // Whoever waits may go away meanwhile. What was started then is dropped, which ends it, not forgotten.

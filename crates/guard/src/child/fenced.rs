@@ -23,7 +23,10 @@ use crate::keeper::{House, Keeper, KeeperError, Resident, SharedKeeper};
 use crate::process::INHERITED;
 
 /// The most bytes of a file that it writes.
-const FILE: u64 = 16 << 30;
+pub(super) const FILE: u64 = 16 << 30;
+
+/// So many times the memory that it may use it may reserve: programs with a garbage collector reserve it by the dozen.
+pub(super) const RESERVED: u64 = 64;
 
 /// The most processes at a time.
 const PROCESSES: u64 = 512;
@@ -46,7 +49,7 @@ pub struct Fence {
     pub toolset: Option<PathBuf>,
     /// Whether it is in the machine's own network. If not, it is alone.
     pub network: bool,
-    /// Whether there is no fence after all, for the machine has none and that was allowed. It sees everything where it is.
+    /// Whether there are only walls, for the machine has no namespaces and that was allowed. It sees everything where it is.
     pub open: bool,
 }
 
@@ -128,6 +131,7 @@ impl Fenced {
             file: FILE,
             resident: Some(Resident {
                 folder: spec.folder.clone(),
+                reserved: RESERVED,
                 processes: PROCESSES,
                 require: sandbox.keeper.is_required(),
             }),

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::tree::Family;
+use super::walls::Walls;
 use super::{ChildSpec, Pipes, StartError};
 use crate::process::INHERITED;
 
@@ -39,7 +40,7 @@ pub(super) struct Free {
 }
 
 impl Free {
-    pub(super) async fn start(spec: &ChildSpec) -> Result<(Self, Pipes), StartError> {
+    pub(super) async fn start(spec: &ChildSpec, walls: Option<Walls>) -> Result<(Self, Pipes), StartError> {
         if !is_folder(&spec.folder).await {
             return Err(StartError::NoFolder(spec.folder.clone()));
         }
@@ -48,7 +49,7 @@ impl Free {
             _ => StartError::Io { program: spec.program.clone(), source },
         };
         let mark = random_mark().map_err(failed)?;
-        let mut process = spawn(command(spec, &mark)).await.map_err(failed)?;
+        let mut process = spawn(command(spec, &mark, walls)).await.map_err(failed)?;
         let leader = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let leader = leader.ok_or_else(|| failed(io::Error::other("it has no process id")))?;
         let pipes = pipes_of(&mut process).map_err(failed)?;
@@ -101,7 +102,7 @@ impl Drop for Free {
 
 #[allow(clippy::disallowed_methods, reason = "this is the room for it")]
 #[allow(unsafe_code, reason = "what runs between fork and exec; it says why it is sound")]
-fn command(spec: &ChildSpec, mark: &str) -> tokio::process::Command {
+fn command(spec: &ChildSpec, mark: &str, walls: Option<Walls>) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(&spec.program);
     command.args(&spec.args).current_dir(&spec.folder).env_clear();
     let known = INHERITED.iter().copied().chain(spec.passed.iter().map(String::as_str));
@@ -109,13 +110,16 @@ fn command(spec: &ChildSpec, mark: &str) -> tokio::process::Command {
     command.envs(spec.declared.iter().map(|(name, value)| (name, value))).env(MARK, mark);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let us = getpid();
-    // SAFETY: three system calls that take no lock and no memory.
+    // SAFETY: system calls that take no lock and no memory.
     unsafe {
         command.pre_exec(move || {
             setsid()?;
             set_parent_process_death_signal(Some(Signal::KILL))?;
             // We may have died before the line above.
-            if getppid() == Some(us) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+            if getppid() != Some(us) {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            walls.as_ref().map_or(Ok(()), Walls::raise)
         });
     }
     command

@@ -29,7 +29,7 @@ use super::wire::House;
 use super::{filter, resident, sys};
 
 /// Folders of the system's programs and libraries. A link (`/bin` to `/usr/bin`) stays one.
-const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+pub(crate) const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// What of `/etc` programs cannot do without. None of it says who is on this machine.
 pub const ETC: [&str; 18] = [
@@ -52,6 +52,10 @@ pub const ETC: [&str; 18] = [
     "ssl/certs",
     "ssl/openssl.cnf",
 ];
+
+/// Programs reserve far more memory than they use: so many times as much they may. The limit is for those that would reserve
+/// everything.
+const RESERVED: u64 = 16;
 
 const DEVICES: [&str; 5] = ["full", "null", "random", "urandom", "zero"];
 
@@ -208,7 +212,7 @@ fn tmpfs(target: &Path, options: &std::ffi::CStr) -> io::Result<()> {
 
 /// Becomes the program. Returns only the reason why it could not.
 fn move_in(house: &House, inherited: &[OwnedFd], plain: bool) -> io::Result<io::Error> {
-    limit(house, 16)?;
+    limit(house.memory, RESERVED, house.file)?;
     if !plain {
         drop_capabilities()?;
     }
@@ -234,14 +238,13 @@ fn move_in(house: &House, inherited: &[OwnedFd], plain: bool) -> io::Result<io::
     Ok(command.exec())
 }
 
-/// Limits on each process. Programs reserve far more memory than they use, so many times as much; the limit is for those that
-/// would reserve everything.
-pub(super) fn limit(house: &House, reserved: u64) -> io::Result<()> {
+/// Limits on each process: bytes of memory, how many times that it may reserve, bytes of a file. It takes no lock and no memory.
+pub(crate) fn limit(memory: u64, reserved: u64, file: u64) -> io::Result<()> {
     for (resource, most) in [
         (Resource::Core, 0),
-        (Resource::Data, house.memory),
-        (Resource::As, house.memory.saturating_mul(reserved)),
-        (Resource::Fsize, house.file),
+        (Resource::Data, memory),
+        (Resource::As, memory.saturating_mul(reserved)),
+        (Resource::Fsize, file),
         (Resource::Nofile, 4096),
         (Resource::Memlock, 1 << 20),
         (Resource::Msgqueue, 0),

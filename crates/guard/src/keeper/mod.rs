@@ -29,9 +29,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 pub use client::{Keeper, KeeperError, Room, Started};
+pub(crate) use filter::for_parents;
 pub use filter::{for_calls, to_bytes};
 pub use house::ETC;
+pub(crate) use house::{SYSTEM, limit};
+pub(crate) use resident::rules;
 pub use shared::SharedKeeper;
+pub(crate) use sys::restrict;
 pub use wire::{House, Resident};
 
 /// What the keeper's own process does: its standard input and output are the sockets to the server.

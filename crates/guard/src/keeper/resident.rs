@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
-    RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, chdir, set_dumpable_behavior, setrlimit, setsid, wait,
@@ -26,9 +26,6 @@ use rustix::thread::{UnshareFlags, set_no_new_privs};
 use super::porter::rustix_unshare;
 use super::wire::{House, Resident};
 use super::{filter, house, room, sys};
-
-/// So many times the memory that a program may use it may reserve: those with a garbage collector reserve it by the dozen.
-const RESERVED: u64 = 64;
 
 /// Writes who the one user is: programs ask, and some refuse to be nobody.
 pub(super) fn write_names(root: &Path, kept: &[PathBuf]) -> io::Result<()> {
@@ -92,7 +89,7 @@ fn attend(program: Pid, report: &OwnedFd) -> ! {
 
 fn become_program(house: &House, resident: &Resident, streams: [&OwnedFd; 3]) -> io::Result<io::Error> {
     setsid()?;
-    house::limit(house, RESERVED)?;
+    house::limit(house.memory, resident.reserved, house.file)?;
     let most = Some(resident.processes);
     setrlimit(Resource::Nproc, Rlimit { current: most, maximum: most })?;
     chdir(&resident.folder).map_err(|error| {
@@ -100,7 +97,9 @@ fn become_program(house: &House, resident: &Resident, streams: [&OwnedFd; 3]) ->
     })?;
     house::drop_capabilities()?;
     set_no_new_privs(true)?;
-    if !wall(&house.kept).map_err(io::Error::other)? && resident.require {
+    let writing = house.kept.iter().cloned().chain(["/tmp".into(), "/dev".into()]).collect::<Vec<_>>();
+    let walls = rules(&["/".into()], &writing).and_then(RulesetCreated::restrict_self).map_err(io::Error::other)?;
+    if walls.ruleset == RulesetStatus::NotEnforced && resident.require {
         return Err(io::Error::other("the machine lacks landlock"));
     }
     filter::apply(&filter::for_parents())?;
@@ -124,17 +123,15 @@ fn become_program(house: &House, resident: &Resident, streams: [&OwnedFd; 3]) ->
     })
 }
 
-/// What can be seen can be read; what is kept, and what is gone with the house, can be written. Whether the kernel sees to it.
-fn wall(kept: &[PathBuf]) -> Result<bool, RulesetError> {
+/// What is seen of the first can be read, the second can be written as well. As much of it as the kernel can see to.
+pub(crate) fn rules(reading: &[PathBuf], writing: &[PathBuf]) -> Result<RulesetCreated, RulesetError> {
     let abi = ABI::V6;
-    let writing = kept.iter().map(PathBuf::as_path).chain(["/tmp", "/dev"].map(Path::new));
-    let rules = Ruleset::default()
+    Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(abi))?
         // In the machine's own network there are sockets without files.
         .scope(Scope::from_all(abi))?
         .create()?
-        .add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi)))?
-        .add_rules(path_beneath_rules(writing, AccessFs::from_all(abi)))?;
-    Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
+        .add_rules(path_beneath_rules(reading, AccessFs::from_read(abi)))?
+        .add_rules(path_beneath_rules(writing, AccessFs::from_all(abi)))
 }

@@ -70,6 +70,8 @@ pub struct House {
 pub struct Resident {
     /// The folder it starts in.
     pub folder: PathBuf,
+    /// So many times the memory of a process it may reserve.
+    pub reserved: u64,
     /// The most processes in the house.
     pub processes: u64,
     /// Whether it is refused when the machine cannot give every wall.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use kitbag_guard::child::Fence;
 use kitbag_model::{InstalledServer, Launch, OrgId, ServerKey};
+use tokio::sync::MutexGuard;
 use uuid::Uuid;
 
 use super::Servers;
@@ -49,7 +50,12 @@ impl Servers {
         !keeper.is_required() && keeper.get().await.is_ok_and(|keeper| !keeper.has_namespaces())
     }
 
-    /// A server has another name, and keeps what it has.
+    /// Until this is dropped no folder is removed.
+    pub(crate) async fn hold_homes(&self) -> MutexGuard<'_, ()> {
+        self.0.homes.lock().await
+    }
+
+    /// A server has another name, and keeps what it has. Whoever changes the name holds the folders meanwhile.
     pub(super) async fn rename_home(&self, org: &OrgId, from: &ServerKey, to: &ServerKey) {
         let (from, to) = (home_of(&self.0.data, org, from), home_of(&self.0.data, org, to));
         match tokio::fs::rename(&from, &to).await {
@@ -60,10 +66,23 @@ impl Servers {
         }
     }
 
-    /// Removes the folders of servers that are not there any more: another one of that name must not find them.
-    pub(super) async fn remove_homes_but(&self, org: &OrgId, there: BTreeSet<String>) {
+    /// The names of all folders that servers keep, or kept.
+    pub(super) async fn homes(&self, org: &OrgId) -> BTreeSet<String> {
         let folder = home::of(&self.0.data, org).join(KEPT);
-        let removed = tokio::task::spawn_blocking(move || remove_but(&folder, &there)).await;
+        let list = move || {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+        };
+        tokio::task::spawn_blocking(list).await.unwrap_or_default()
+    }
+
+    /// Removes folders of servers that are not there any more: another one of that name must not find them.
+    pub(super) async fn remove_homes(&self, org: &OrgId, names: impl Iterator<Item = &String>) {
+        let (folder, names) = (home::of(&self.0.data, org).join(KEPT), names.cloned().collect::<Vec<_>>());
+        if names.is_empty() {
+            return;
+        }
+        let removed = tokio::task::spawn_blocking(move || remove(&folder, &names)).await;
         if let Err(error) = removed.map_err(io::Error::other).and_then(|removed| removed) {
             tracing::error!(%error, %org, "the folders of servers that are gone could not be removed");
         }
@@ -74,23 +93,12 @@ fn home_of(data: &Path, org: &OrgId, key: &ServerKey) -> PathBuf {
     home::of(data, org).join(KEPT).join(key.to_string())
 }
 
-fn remove_but(folder: &Path, there: &BTreeSet<String>) -> io::Result<()> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
+fn remove(folder: &Path, names: &[String]) -> io::Result<()> {
     let gone = folder.join(GONE);
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name != GONE && !name.to_str().is_some_and(|name| there.contains(name)) {
-            // At once, whatever still runs in it: nobody is given half of it.
-            std::fs::create_dir_all(&gone)?;
-            std::fs::rename(entry.path(), gone.join(format!("{}-{}", name.display(), Uuid::now_v7())))?;
-        }
+    std::fs::create_dir_all(&gone)?;
+    for name in names.iter().filter(|name| *name != GONE) {
+        // At once, whatever still runs in it: nobody is given half of it.
+        std::fs::rename(folder.join(name), gone.join(format!("{name}-{}", Uuid::now_v7())))?;
     }
-    match std::fs::remove_dir_all(&gone) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    std::fs::remove_dir_all(&gone)
 }

@@ -12,15 +12,22 @@ use super::Servers;
 impl Servers {
     /// Gives back and forgets what is kept for servers that are not there any more.
     pub(super) async fn forget_the_gone(&self, org: &OrgId) -> Result<(), StoreError> {
+        // A server that is being given another name has its folder under the old one for a moment.
+        let _held = self.hold_homes().await;
+        // Listed before the rows are: a folder that is made meanwhile belongs to a server that is there.
+        let homes = self.homes(org).await;
         let mut tx = self.0.store.read(org).await?;
         let kept = tx.secret_names(&Kind::ALL.map(Kind::as_str)).await?;
+        if kept.is_empty() && homes.is_empty() {
+            return Ok(());
+        }
         let installed = tx.all_installed().await?;
         drop(tx);
         let there: BTreeSet<String> = installed
             .iter()
             .flat_map(|one| one.servers.iter().map(|server| one.server_key(&server.server).to_string()))
             .collect();
-        self.remove_homes_but(org, there.clone()).await;
+        self.remove_homes(org, homes.difference(&there)).await;
         for key in kept.difference(&there).filter_map(|name| name.parse::<ServerKey>().ok()) {
             // It has no address any more; what is kept knows where it was had.
             let url = Url::parse("http://gone.invalid/").expect("an address");

@@ -26,8 +26,8 @@ use kitbag_mcp::tool::ToolDefinition;
 use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey};
 use kitbag_store::{Store, StoreError};
 use kitbag_vault::{Vault, VaultError};
-use tokio::sync::OnceCell;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
 use crate::app::Settings;
@@ -117,6 +117,8 @@ struct Inner {
     /// Who makes the sandboxes.
     keeper: SharedKeeper,
     shared_network: bool,
+    /// Held by whoever renames or removes the folders that servers keep.
+    homes: Mutex<()>,
     started: OnceCell<()>,
 }
 
@@ -162,6 +164,7 @@ impl Servers {
             clients,
             keeper: sandboxes.clone(),
             shared_network: settings.servers.sandbox_network,
+            homes: Mutex::new(()),
             started: OnceCell::new(),
         }));
         news::listen(changes, store.clone(), events.clone());
