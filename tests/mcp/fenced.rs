@@ -143,7 +143,6 @@ on_both! {
         assert_eq!(theirs.text("files", "read_text_file", json!({ "path": "/server/a.txt" })).await, "kept");
         // What it keeps goes along with another name, and goes with it.
         theirs.ask(Method::PUT, "/mcp-servers/files", json!({ "id": "papers" })).await.expect(200);
-        theirs.connected("papers").await;
         assert_eq!(theirs.text("papers", "read_text_file", json!({ "path": "/server/a.txt" })).await, "kept");
         theirs.ask(Method::DELETE, "/mcp-servers/papers", json!({})).await.expect(204);
         until_so("the folder is gone", || !theirs.home("papers").exists() && !theirs.home("files").exists()).await;
@@ -270,7 +269,6 @@ on_both! {
         let keeper = format!("guard-keeper\0{}", database.data().display());
         processes_with(&keeper).into_iter().for_each(|pid| { let _ = rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL); });
         until_so("what hid is gone", || processes_with(&hidden).is_empty()).await;
-        theirs.connected("probe").await;
         theirs.say("probe", "look", json!({})).await;
         // Turned off.
         let hidden = hide().await;
@@ -309,7 +307,6 @@ on_both! {
         let bytes = bundle("probe", "1.0.1", servers, &[("server.py", PROBE)]);
         crate::kit::import(&server, bytes).await;
         mine.ask(Method::POST, "/mcp-servers/probe/trust", json!({})).await.expect(200);
-        mine.connected("probe").await;
         assert!(!sees().await);
         // A person's own servers reach what that person reaches.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -388,7 +385,6 @@ async fn an_ordinary_user_has_it_too() {
     let mine = Manager::local(&server, database.data());
     mine.install("probe", "ordinary").await;
     mine.ask(Method::PUT, "/mcp-servers/probe", json!({ "sandbox": true })).await.expect(200);
-    mine.connected("probe").await;
     let data = database.data().display().to_string();
     let found = mine.say("probe", "read", json!({ "paths": [data, "/toolset"] })).await;
     assert_eq!(found, json!({ data: null, "/toolset": ["server.py", "toolset.yaml"] }));
@@ -411,8 +407,10 @@ async fn an_ordinary_user_has_it_too() {
 async fn without_namespaces_it_does_not_start_or_has_walls() {
     let database = TestDatabase::sqlite();
     let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
-    let program =
-        Program::on(BINARY, &database).inside(&["unshare", "--user", "--map-root-user", "sh", "-c", forbid, "sh"]);
+    let program = Program::on(BINARY, &database)
+        // Without a root of its own it finds interpreters that it cannot read.
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .inside(&["unshare", "--user", "--map-root-user", "sh", "-c", forbid, "sh"]);
     let server = Server::start_program(&program, database.data(), &["serve", "--listen", "127.0.0.1:0"]);
     let mine = Manager::local(&server, database.data());
     mine.install("probe", "nowhere").await;

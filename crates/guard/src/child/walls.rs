@@ -35,6 +35,7 @@ impl Walls {
 
     /// Puts them up around this process. It may be done between a fork and what follows: it takes no lock and no memory.
     pub(super) fn raise(&self) -> io::Result<()> {
+        keeper::keep_streams_alone()?;
         keeper::limit(self.memory, RESERVED, FILE)?;
         rustix::thread::set_no_new_privs(true)?;
         if let Some(rules) = &self.rules {

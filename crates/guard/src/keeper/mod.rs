@@ -35,7 +35,7 @@ pub use house::ETC;
 pub(crate) use house::{SYSTEM, limit};
 pub(crate) use resident::rules;
 pub use shared::SharedKeeper;
-pub(crate) use sys::restrict;
+pub(crate) use sys::{keep_streams_alone, restrict};
 pub use wire::{House, Resident};
 
 /// What the keeper's own process does: its standard input and output are the sockets to the server.

@@ -89,6 +89,7 @@ fn attend(program: Pid, report: &OwnedFd) -> ! {
 
 fn become_program(house: &House, resident: &Resident, streams: [&OwnedFd; 3]) -> io::Result<io::Error> {
     setsid()?;
+    sys::keep_streams_alone()?;
     house::limit(house.memory, resident.reserved, house.file)?;
     let most = Some(resident.processes);
     setrlimit(Resource::Nproc, Rlimit { current: most, maximum: most })?;

@@ -61,7 +61,7 @@ def look():
         "interfaces": [name for _, name in socket.if_nameindex()],
         "root": sorted(os.listdir("/")),
         "folder": os.getcwd(),
-        "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd") if int(name) < 1000)[:-1],
+        "descriptors": [number for number in range(1000) if os.path.lexists(f"/proc/self/fd/{number}")],
     }
 
 
