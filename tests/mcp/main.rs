@@ -4,6 +4,7 @@
 mod calls;
 mod conformance;
 mod definitions;
+mod fenced;
 mod ids;
 mod kit;
 mod many;

@@ -110,7 +110,7 @@ impl<F: Fn(&str) -> Option<String>> Filler<'_, F> {
             self.note_literal(name, value);
             variables.push((name.clone(), text));
         }
-        Ok(Endpoint::Stdio { command: command.to_owned(), args: filled, cwd, env: variables })
+        Ok(Endpoint::Stdio { command: command.to_owned(), args: filled, cwd, env: variables, fence: None })
     }
 
     fn cwd(&mut self, template: &Template) -> Result<PathBuf, ResolveError> {

@@ -110,6 +110,8 @@ pub struct InstalledServer {
     pub tools_seen_at: Option<Timestamp>,
     /// What was agreed on when it was last connected.
     pub agreed: Option<AgreedRevision>,
+    /// Whether a person wants its process in the sandbox.
+    pub sandbox: bool,
 }
 
 /// The revision of the protocol that was agreed on with a server.

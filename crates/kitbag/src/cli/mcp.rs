@@ -124,6 +124,9 @@ pub(crate) struct AddServer {
     /// Add it turned off
     #[arg(long)]
     pub(crate) disabled: bool,
+    /// Run it in the sandbox: it sees the system's programs and a folder of its own, and none of your files
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) sandbox: bool,
 }
 
 #[derive(Args)]

@@ -16,6 +16,7 @@ mod peers;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kitbag_guard::child::Sandbox;
 use kitbag_guard::dial::EgressPolicy;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -44,6 +45,8 @@ pub struct Options {
     pub most_tools: usize,
     /// What every child may know of our environment besides the usual, where it is set.
     pub pass_environment: Vec<String>,
+    /// Where children behind a fence run; none: they cannot.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// Something that a server says by itself.

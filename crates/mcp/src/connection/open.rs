@@ -130,8 +130,8 @@ async fn reach(
     hub: &Arc<Hub>,
 ) -> Result<Arc<dyn Link>, Failure> {
     match endpoint {
-        Endpoint::Stdio { command, args, cwd, env } => {
-            let program = Program { command, args, cwd: cwd.as_ref(), env };
+        Endpoint::Stdio { command, args, cwd, env, fence } => {
+            let program = Program { command, args, cwd: cwd.as_ref(), env, fence: fence.as_ref() };
             let link = Stdio::start(program, options, hub.clone()).await;
             Ok(link.map_err(|error| ConnectError::Failed(error.to_string()))?)
         }

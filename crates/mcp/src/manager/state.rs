@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use kitbag_guard::child::Fence;
 use kitbag_model::{ContentHash, Launch, OrgId, ServerKey, Timestamp};
 use serde_json::Value;
 
@@ -33,6 +34,8 @@ pub struct Configured {
     pub launch: Launch,
     /// Its toolset's folder, if it has one.
     pub folder: Option<PathBuf>,
+    /// What stands around it, if it is a process that is confined.
+    pub fence: Option<Fence>,
     /// Whether it is on.
     pub enabled: bool,
     /// Whether somebody said that it may be started.

@@ -60,7 +60,7 @@ fn values_are_filled_in() {
         Some("${DIR}"),
         &[("T", "${API_TOKEN}")],
     );
-    let Endpoint::Stdio { command, args, cwd, env } = resolved(&launch).unwrap().endpoint else { panic!("stdio") };
+    let Endpoint::Stdio { command, args, cwd, env, .. } = resolved(&launch).unwrap().endpoint else { panic!("stdio") };
     assert_eq!((command.as_str(), cwd), ("server", Some(PathBuf::from("/toolsets/app/work"))));
     assert_eq!(args, ["--dir=/home/me/x", "${HOME}", "/toolsets/app/a"]);
     assert_eq!(env, [("T".to_owned(), SECRET.to_owned())]);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kitbag_guard::child::{Child, ChildSpec, StartError};
+use kitbag_guard::child::{Child, ChildSpec, Fence, StartError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -41,6 +41,7 @@ pub(crate) struct Program<'a> {
     pub args: &'a [String],
     pub cwd: Option<&'a PathBuf>,
     pub env: &'a [(String, String)],
+    pub fence: Option<&'a Fence>,
 }
 
 pub(crate) struct Stdio {
@@ -56,12 +57,19 @@ pub(crate) struct Stdio {
 impl Stdio {
     /// Starts the server.
     pub(crate) async fn start(program: Program<'_>, options: &Options, hub: Arc<Hub>) -> Result<Arc<Self>, StartError> {
-        let home = || env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+        let home = || match program.fence {
+            Some(fence) => fence.home_inside().to_owned(),
+            None => env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        };
         let spec = ChildSpec::new(program.command, program.cwd.cloned().unwrap_or_else(home))
             .args(program.args)
             .pass(options.pass_environment.iter().cloned())
             .declare(program.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let (child, pipes) = spec.start().await?;
+        let (child, pipes) = match (program.fence, &options.sandbox) {
+            (None, _) => spec.start().await?,
+            (Some(fence), Some(sandbox)) => spec.start_behind(fence, sandbox).await?,
+            (Some(_), None) => return Err(StartError::NoSandbox("there is none here".to_owned())),
+        };
         let pid = child.pid();
         let writer = Arc::new(Writer::new(pipes.stdin, options.longest_message));
         let tail = Arc::new(Mutex::new(VecDeque::new()));

@@ -24,6 +24,7 @@ pub fn options() -> Options {
         longest_message: 8 << 20,
         most_tools: 2000,
         pass_environment: Vec::new(),
+        sandbox: None,
     }
 }
 
@@ -36,7 +37,7 @@ fn script(name: &str) -> String {
 pub fn twin(behaviour: &str, more: &[String]) -> Endpoint {
     let mut args = vec![script("stdio.py"), behaviour.to_owned()];
     args.extend_from_slice(more);
-    Endpoint::Stdio { command: "python3".to_owned(), args, cwd: None, env: Vec::new() }
+    Endpoint::Stdio { command: "python3".to_owned(), args, cwd: None, env: Vec::new(), fence: None }
 }
 
 /// Where a twin keeps what it was sent.

@@ -52,6 +52,7 @@ pub fn settings(values: Arc<Values>) -> Settings {
         longest_message: 4 << 20,
         most_tools: 1000,
         pass_environment: Vec::new(),
+        sandbox: None,
     };
     let backoff = Backoff { first: Duration::from_millis(20), ..Backoff::default() };
     Settings { backoff, wait: NEVER, ..Settings::new(options, values) }
@@ -95,6 +96,7 @@ impl Kit {
             key: self::key(key),
             launch: launch.check().unwrap(),
             folder: None,
+            fence: None,
             enabled: true,
             trusted: true,
             start: Start::Eagerly,

@@ -1,4 +1,4 @@
-//! Sign-ins of servers that are gone: whatever way a server went, by whatever name it was known, nothing of them stays.
+//! Sign-ins and folders of servers that are gone: whatever way a server went, by whatever name it was known, nothing of them stays.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -22,9 +22,13 @@ const LAST_FAREWELL: Duration = Duration::from_secs(3);
 impl Servers {
     /// Forgets what is kept for servers that are not there any more, and gives it back.
     pub(super) async fn forget_the_gone(&self, org: &OrgId) -> Result<(), StoreError> {
+        // A server that is being given another name has its folder under the old one for a moment.
+        let _held = self.hold_homes().await;
+        // Listed before the rows are: a folder that is made meanwhile belongs to a server that is there.
+        let homes = self.homes(org).await;
         let mut tx = self.0.store.read_beside(org).await?;
         let kept = tx.secret_names(&Kind::ALL.map(Kind::as_str)).await?;
-        if kept.is_empty() {
+        if kept.is_empty() && homes.is_empty() {
             return Ok(());
         }
         let installed = tx.all_installed().await?;
@@ -33,6 +37,7 @@ impl Servers {
             .iter()
             .flat_map(|one| one.servers.iter().map(|server| one.server_key(&server.server).to_string()))
             .collect();
+        self.remove_homes(org, homes.difference(&there)).await;
         for key in kept.difference(&there).filter_map(|name| name.parse::<ServerKey>().ok()) {
             // It has no address any more; what is kept knows where it was had.
             let url = Url::parse("http://gone.invalid/").expect("an address");

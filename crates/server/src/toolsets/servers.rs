@@ -31,6 +31,8 @@ pub(crate) struct NewServer {
     pub(crate) strict_records: bool,
     /// Whether whoever adds it says that it may start.
     pub(crate) trusted: bool,
+    /// Whether its process is to run in the sandbox, where it need not.
+    pub(crate) sandbox: bool,
 }
 
 /// What to change about a server. The outer `None` leaves a thing as it is, the inner one clears it.
@@ -44,6 +46,7 @@ pub(crate) struct ServerChange {
     pub(crate) description: Option<Option<Description>>,
     pub(crate) pin_policy: Option<Option<PinPolicy>>,
     pub(crate) strict_records: Option<bool>,
+    pub(crate) sandbox: Option<bool>,
 }
 
 /// Values by name; one that is `None` stays what it is. Whoever changes one need not know the others.
@@ -98,10 +101,13 @@ impl Toolsets {
         if new.strict_records {
             tx.set_strict_records(&key, true).await?;
         }
+        if new.sandbox {
+            tx.sandbox_server(&key, true).await?;
+        }
         if new.trusted {
             tx.trust(&id, key.server.as_str(), &fingerprint).await?;
         }
-        let details = json!({ "fingerprint": fingerprint, "trusted": new.trusted });
+        let details = json!({ "fingerprint": fingerprint, "trusted": new.trusted, "sandbox": new.sandbox });
         tx.audit(who, "mcp_server.added", &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
@@ -127,6 +133,9 @@ impl Toolsets {
         }
         if let Some(strict) = change.strict_records {
             tx.set_strict_records(key, strict).await?;
+        }
+        if let Some(sandbox) = change.sandbox {
+            tx.sandbox_server(key, sandbox).await?;
         }
         let installed = tx.installed(&key.toolset).await?.ok_or_else(not_found)?;
         let one = installed.server(key.server.as_str()).ok_or_else(not_found)?;
@@ -165,7 +174,7 @@ impl Toolsets {
         let policy = change.pin_policy.map(|policy| policy.map_or("default", PinPolicy::as_str));
         let details = json!({
             "fingerprint": after, "before": before, "enabled": change.enabled.flatten(), "pinPolicy": policy,
-            "strictRecords": change.strict_records,
+            "strictRecords": change.strict_records, "sandbox": change.sandbox,
         });
         tx.audit(who, "mcp_server.updated", &key.to_string(), &details).await?;
         tx.commit().await?;

@@ -54,6 +54,7 @@ row!(ServerRow {
     agreed_revision: Option<String>,
     agreed_launch_sha256: Option<String>,
     agreed_at: Option<At>,
+    sandbox: bool,
     config_sha256: Option<String>,
 });
 row!(SkillRow {
@@ -144,6 +145,7 @@ impl TryFrom<ServerRow> for InstalledServer {
                 (Some(revision), Some(launch), Some(At(at))) => Some(AgreedRevision { revision, launch, at }),
                 _ => None,
             },
+            sandbox: row.sandbox,
         })
     }
 }
@@ -206,7 +208,7 @@ impl<Mode> Tx<Mode> {
         let rows: Vec<ServerRow> = on!(self, c => sqlx::query_as(
             "SELECT s.id, s.server_type, s.enabled, s.user_enabled, s.command, s.args, s.cwd, s.url, s.headers, s.env,
                     s.requires_confirmation, s.description, s.created_at, s.pin_policy, s.strict_records, s.tools_seen_at,
-                    s.agreed_revision, s.agreed_launch_sha256, s.agreed_at, t.config_sha256
+                    s.agreed_revision, s.agreed_launch_sha256, s.agreed_at, s.sandbox, t.config_sha256
              FROM toolset_mcp_servers s LEFT JOIN trust_records t
                   ON t.organization_id = s.organization_id AND t.toolset_id = s.toolset_id AND t.server_id = s.id
              WHERE s.organization_id = $1 AND s.toolset_id = $2 ORDER BY s.position")

@@ -75,6 +75,22 @@ impl WriteTx {
         Ok(changed > 0)
     }
 
+    /// Whether a person wants a server's process in the sandbox. Whether there is such a server.
+    pub async fn sandbox_server(&mut self, server: &ServerKey, sandbox: bool) -> Result<bool, StoreError> {
+        let changed = execute!(
+            self,
+            sqlx::query(
+                "UPDATE toolset_mcp_servers SET sandbox = $4
+                 WHERE organization_id = $1 AND toolset_id = $2 AND id = $3"
+            )
+            .bind(self.org.as_str())
+            .bind(server.toolset.as_str())
+            .bind(server.server.as_str())
+            .bind(sandbox)
+        )?;
+        Ok(changed > 0)
+    }
+
     /// Puts another declaration in place of the one a server has. Trust in what it was is void if it would start something
     /// else, or ask less. Whether there is such a server.
     pub async fn replace_server(&mut self, toolset: &ToolsetId, server: &McpServer) -> Result<bool, StoreError> {
@@ -198,10 +214,10 @@ impl WriteTx {
             (
                 "INSERT INTO toolset_mcp_servers (organization_id, toolset_id, id, position, server_type, enabled,
                      user_enabled, command, args, cwd, url, headers, env, requires_confirmation, description, created_at,
-                     pin_policy, strict_records, tools_seen_at, agreed_revision, agreed_launch_sha256, agreed_at)
+                     pin_policy, strict_records, tools_seen_at, agreed_revision, agreed_launch_sha256, agreed_at, sandbox)
                  SELECT organization_id, $4, $5, position, server_type, enabled, user_enabled, command, args, cwd, url,
                      headers, env, requires_confirmation, description, created_at, pin_policy, strict_records, tools_seen_at,
-                     agreed_revision, agreed_launch_sha256, agreed_at
+                     agreed_revision, agreed_launch_sha256, agreed_at, sandbox
                  FROM toolset_mcp_servers WHERE organization_id = $1 AND toolset_id = $2 AND id = $3",
                 from.server.as_str(),
                 to.server.as_str(),
