@@ -208,6 +208,17 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_SANDBOX", value_name = "MODE", value_parser = ["required", "relaxed"])]
     pub(crate) sandbox: Option<String>,
 
+    /// Folders with programs that MCP servers in the sandbox may see besides the system's, with colons between. They can only
+    /// be read
+    #[arg(long, env = "KITBAG_SANDBOX_PROGRAMS", value_name = "DIRS", value_delimiter = ':')]
+    pub(crate) sandbox_programs: Option<Vec<PathBuf>>,
+
+    /// Whether MCP servers of organisations other than local are in this machine's own network, where they reach all that it
+    /// reaches, itself included. If not, they have none [default: false]
+    #[arg(long, env = "KITBAG_SANDBOX_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    pub(crate) sandbox_network: Option<bool>,
+
     /// How many processes of one chat may outlive the calls that started them [default: 8]
     #[arg(long, env = "KITBAG_MAX_PROCESSES", value_name = "COUNT")]
     pub(crate) max_processes: Option<usize>,

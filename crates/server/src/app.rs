@@ -112,7 +112,7 @@ impl App {
         let events = Events::new();
         let workspaces =
             Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
-        let servers = Servers::new(&settings, &store, &events);
+        let servers = Servers::new(&settings, &store, &events, workers.shared_keeper());
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);

@@ -124,6 +124,9 @@ pub(crate) struct AddServer {
     /// Add it turned off
     #[arg(long)]
     pub(crate) disabled: bool,
+    /// Run it in the sandbox: it sees the system's programs and a folder of its own, and none of your files
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) sandbox: bool,
 }
 
 #[derive(Args)]
@@ -134,9 +137,15 @@ pub(crate) struct ImportServers {
     /// Only those of this program (claude-desktop, claude-code, cursor, vscode, …) or in this file
     #[arg(long, value_name = "PROGRAM|FILE")]
     pub(crate) from: Option<String>,
-    /// Take all
+    /// Take all of your own; not those of the current folder's files
     #[arg(long, conflicts_with = "names")]
     pub(crate) all: bool,
+    /// With --all: those of the current folder's files too
+    #[arg(long, requires = "all")]
+    pub(crate) project: bool,
+    /// Let servers of files that are not your own start, too: you have looked at what they start
+    #[arg(long)]
+    pub(crate) trust: bool,
     /// Keep values that look like secrets here, instead of referring to variables
     #[arg(long)]
     pub(crate) keep_values: bool,
@@ -154,10 +163,16 @@ pub(crate) struct ServerClient {
     #[arg(long, value_name = "ID", required_unless_present = "forget")]
     pub(crate) id: Option<String>,
     /// A file with the secret; - reads it from standard input
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "proof")]
     pub(crate) secret_file: Option<PathBuf>,
-    /// Nobody signs in: Kitbag does by itself, with the secret
-    #[arg(long, requires = "secret_file")]
+    /// A file with a private key, instead of a secret: PKCS#8 as PEM; - reads it from standard input
+    #[arg(long, value_name = "FILE", group = "proof", requires = "algorithm")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// How the key signs
+    #[arg(long, value_parser = ["ES256", "RS256"], requires = "key_file")]
+    pub(crate) algorithm: Option<String>,
+    /// Nobody signs in: Kitbag does by itself, with the secret or the key
+    #[arg(long, requires = "proof")]
     pub(crate) machine: bool,
     /// What to ask for when the server does not say; may be given several times
     #[arg(long = "scope", value_name = "SCOPE")]
@@ -166,6 +181,6 @@ pub(crate) struct ServerClient {
     #[arg(long, value_name = "URL")]
     pub(crate) issuer: Option<String>,
     /// Forget it: Kitbag registers itself again
-    #[arg(long, conflicts_with_all = ["id", "secret_file", "machine", "scopes", "issuer"])]
+    #[arg(long, conflicts_with_all = ["id", "secret_file", "key_file", "algorithm", "machine", "scopes", "issuer"])]
     pub(crate) forget: bool,
 }

@@ -11,6 +11,9 @@ It needs nothing but Python, speaks the revisions with a session, and starts fas
   --lists FILE    adds a line to FILE for each list of its tools
   --linger        takes its time to end
   --flood         never stops talking, on all ways that it has
+  --methods FILE  adds a line to FILE for each thing that it is asked
+  --timid         ends when it is asked something that it does not know
+  --extra NAME    has one tool more
   --describe FILE says of its tool echo what FILE says at that moment
 """
 
@@ -110,6 +113,8 @@ def answer(request):
         return listed
     if method == "tools/call":
         return call(params["name"], params.get("arguments") or {}, params.get("_meta", {}).get("progressToken"))
+    if "--timid" in sys.argv:
+        os._exit(5)
     raise NotImplementedError(method)
 
 
@@ -137,6 +142,8 @@ def flood():
 if flag("--starts"):
     with open(flag("--starts"), "a", encoding="utf-8") as file:
         file.write(f"{os.getpid()}\n")
+if flag("--extra"):
+    tools.append(flag("--extra"))
 if flag("--fail"):
     print(flag("--fail"), file=sys.stderr, flush=True)
     sys.exit(3)
@@ -148,6 +155,9 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message or "method" not in message:
         continue
+    if flag("--methods"):
+        with open(flag("--methods"), "a", encoding="utf-8") as file:
+            file.write(message["method"] + "\n")
     if message["method"] == "ping" and "--no-ping" in sys.argv:
         continue
     if message["method"] == "tools/call" and message["params"]["name"] == "sleep":

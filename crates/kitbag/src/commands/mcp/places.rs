@@ -12,6 +12,8 @@ pub(super) struct Place {
     pub(super) file: PathBuf,
     /// The folder that its servers are for, if it is a project's.
     pub(super) project: Option<PathBuf>,
+    /// Whether it is where a program keeps what its user told it. Any other file may have come with somebody else's work.
+    pub(super) own: bool,
 }
 
 /// Every place there is, whether or not there is a file.
@@ -33,7 +35,7 @@ pub(super) fn all() -> Vec<Place> {
 }
 
 fn of_user(home: &Path, config: &Path, apps: &Path, places: &mut Vec<Place>) {
-    let mut add = |client, file: PathBuf| places.push(Place { client: Some(client), file, project: None });
+    let mut add = |client, file: PathBuf| places.push(Place { client: Some(client), file, project: None, own: true });
     add(Client::ClaudeDesktop, apps.join("Claude/claude_desktop_config.json"));
     add(Client::ClaudeCode, home.join(".claude.json"));
     add(Client::Cursor, home.join(".cursor/mcp.json"));
@@ -77,6 +79,7 @@ fn of_project(here: &Path, places: &mut Vec<Place>) {
         (Client::Crush, "crush.json"),
         (Client::Crush, ".crush.json"),
     ] {
-        places.push(Place { client: Some(client), file: here.join(file), project: Some(here.to_owned()) });
+        let (file, project) = (here.join(file), Some(here.to_owned()));
+        places.push(Place { client: Some(client), file, project, own: false });
     }
 }
