@@ -8,5 +8,7 @@ pub mod connection;
 pub mod endpoint;
 pub mod manager;
 pub mod resolve;
+pub mod serve;
+pub mod shallow;
 pub mod tool;
 mod transport;

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 /// Where an argument is, and the header that it goes into.
-pub(super) type Mark = (Vec<String>, String);
+pub(crate) type Mark = (Vec<String>, String);
 
 /// The marks of every tool.
 pub(super) type Promoted = HashMap<String, Vec<Mark>>;
@@ -45,7 +45,7 @@ pub(super) fn of_arguments(marks: &[Mark], arguments: &Value) -> Vec<(String, St
 }
 
 /// The marks in a tool's schema, or why the tool cannot be used.
-pub(super) fn marks(schema: &Map<String, Value>) -> Result<Vec<Mark>, String> {
+pub(crate) fn marks(schema: &Map<String, Value>) -> Result<Vec<Mark>, String> {
     let mut found = Found::default();
     found.look(schema, true, true, 0)?;
     Ok(found.marks)
