@@ -61,7 +61,7 @@ fn serve() {
 fn call() -> Call {
     let stop = watch::channel(false).1;
     let args = serde_json::Map::from_iter([("text".to_owned(), Value::from("again"))]);
-    Call { tool: "echo0".to_owned(), args, deadline: Duration::from_secs(30), progress: None, stop }
+    Call::of_tool("echo0", &args, Duration::from_secs(30), stop)
 }
 
 /// The times of single calls, and calls a second with sixteen at a time.

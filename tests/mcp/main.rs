@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod calls;
+mod conformance;
 mod definitions;
 mod ids;
 mod kit;
@@ -11,6 +12,7 @@ mod reach;
 mod real;
 mod secrets;
 mod sign_in;
+mod through;
 
 use kitbag_testkit::{Server, TestDatabase};
 

@@ -12,7 +12,7 @@ use clap_complete::Shell;
 
 pub(crate) use chat::ChatCommand;
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient};
-pub(crate) use tool::{CallFlags, DecideFlags, ToolCommand};
+pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
 
@@ -120,6 +120,27 @@ pub(crate) struct ServeFlags {
           value_parser = BoolishValueParser::new(), value_name = "BOOL")]
     pub(crate) no_auth: Option<bool>,
 
+    /// The toolsets whose tools clients get, with commas between; empty is none [default: all]
+    #[arg(long, env = "KITBAG_TOOLSETS", value_name = "LIST")]
+    pub(crate) toolsets: Option<String>,
+
+    /// Tools that clients get beside those of the toolsets: ids, names, mcp:SERVER_KEY, toolset:ID, patterns with *
+    #[arg(long, env = "KITBAG_ENABLED_TOOLS", value_name = "LIST")]
+    pub(crate) enabled_tools: Option<String>,
+
+    /// Tools that no client gets, whatever else names them
+    #[arg(long, env = "KITBAG_DISABLED_TOOLS", value_name = "LIST")]
+    pub(crate) disabled_tools: Option<String>,
+
+    /// List meta tools in place of the tools, which are then found and called through them
+    #[arg(long, env = "KITBAG_DYNAMIC", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    pub(crate) dynamic: Option<String>,
+
+    /// What the names of headers with a client's own lists begin with; empty: no header is read [default: X-Mcp-]
+    #[arg(long, env = "KITBAG_HEADER_PREFIX", value_name = "TEXT")]
+    pub(crate) header_prefix: Option<String>,
+
     /// Names, beside localhost and addresses, under which the server may be reached
     #[arg(long, env = "KITBAG_ALLOWED_HOSTS", value_name = "LIST", value_delimiter = ',')]
     pub(crate) allowed_hosts: Option<Vec<String>>,
@@ -168,6 +189,11 @@ pub(crate) struct ServeFlags {
     /// How many seconds somebody may take to say whether a call may be made [default: 300]
     #[arg(long, env = "KITBAG_CONFIRMATION_TIMEOUT", value_name = "SECONDS")]
     pub(crate) confirmation_timeout: Option<u64>,
+
+    /// Record every call before it runs, and again before it is answered, those of MCP servers too
+    #[arg(long, env = "KITBAG_STRICT_RECORDS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    pub(crate) strict_records: Option<bool>,
 
     /// Of a result with more bytes a call's record has a summary [default: 262144]
     #[arg(long, env = "KITBAG_MAX_RESULT_BYTES", value_name = "BYTES")]

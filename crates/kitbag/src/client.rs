@@ -68,6 +68,11 @@ impl Client {
         self.ask(Method::GET, path, Sent::Nothing).await
     }
 
+    /// Gets with headers of one's own.
+    pub(crate) async fn get_with(&self, path: &str, headers: &[(String, String)]) -> Result<Value, Failure> {
+        self.ask(Method::GET, path, Sent::Headers(headers)).await
+    }
+
     /// Writes an answer, however large, to `to`.
     pub(crate) async fn download(&self, path: &str, to: &mut dyn Write) -> Result<(), Failure> {
         let mut answer = self.send(Method::GET, path, Sent::Nothing).await?;
@@ -199,6 +204,7 @@ impl Client {
 /// What goes with a request.
 enum Sent<'a> {
     Nothing,
+    Headers(&'a [(String, String)]),
     Json(&'a Value),
     /// JSON, to be answered before the work is done.
     Begin(&'a Value),
@@ -246,6 +252,7 @@ async fn over_http(
     let mut request = http.request(method, format!("{}{path}", server.url)).bearer_auth(&server.token);
     request = match body {
         Sent::Nothing => request,
+        Sent::Headers(headers) => headers.iter().fold(request, |request, (name, value)| request.header(name, value)),
         Sent::Json(value) => request.header(header::CONTENT_TYPE, "application/json").body(value.to_string()),
         Sent::Begin(value) => {
             request.header(header::CONTENT_TYPE, "application/json").header(PREFER, NO_WAIT).body(value.to_string())
@@ -268,6 +275,10 @@ async fn in_process(
     let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
     let request = match body {
         Sent::Nothing => request.body(Body::empty()),
+        Sent::Headers(headers) => {
+            let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+            request.body(Body::empty())
+        }
         Sent::Json(value) => {
             request.header(header::CONTENT_TYPE, "application/json").body(Body::from(value.to_string()))
         }

@@ -8,7 +8,10 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches};
 use kitbag_guard::dial::{Allowed, EgressPolicy, Proxy};
 use kitbag_model::Secret;
-use kitbag_server::{CallSettings, FrameOrigin, ServerSettings, Settings, StageDomain, WorkspaceLimits};
+use kitbag_model::resolution::{Lists, RawLists};
+use kitbag_server::{
+    CallSettings, FrameOrigin, ResolutionSettings, ServerSettings, Settings, StageDomain, WorkspaceLimits,
+};
 use kitbag_store::Location;
 use serde::Deserialize;
 
@@ -25,6 +28,11 @@ struct File {
     listen: Option<String>,
     database: Option<String>,
     no_auth: Option<bool>,
+    toolsets: Option<Vec<String>>,
+    enabled_tools: Option<Vec<String>>,
+    disabled_tools: Option<Vec<String>>,
+    dynamic: Option<bool>,
+    header_prefix: Option<String>,
     allowed_hosts: Option<Vec<String>>,
     stage_domain: Option<String>,
     frame_allow: Option<Vec<String>>,
@@ -47,6 +55,7 @@ struct File {
     mcp_connect_seconds: Option<u64>,
     max_queue_per_chat: Option<usize>,
     max_queue: Option<usize>,
+    strict_records: Option<bool>,
     request_timeout_seconds: Option<u64>,
     drain_seconds: Option<u64>,
     log: Option<String>,
@@ -96,6 +105,7 @@ impl Config {
                 pass_environment: variables(flags.pass_environment.or(file.pass_environment))?,
                 max_queue_per_chat: flags.max_queue_per_chat.or(file.max_queue_per_chat).unwrap_or(64),
                 max_queue: flags.max_queue.or(file.max_queue).unwrap_or(256),
+                strict_records: flags.strict_records.or(file.strict_records).unwrap_or(false),
             },
             servers: ServerSettings {
                 lazy: flags.mcp_start.or(file.mcp_start).is_none_or(|when| when == "lazy"),
@@ -106,6 +116,15 @@ impl Config {
                     .map(Duration::from_secs),
                 connect: seconds(flags.mcp_connect_seconds.or(file.mcp_connect_seconds), 30),
                 master_key: flags.master_key.map(Secret::new),
+            },
+            resolution: ResolutionSettings {
+                lists: lists(&RawLists {
+                    toolsets: flags.toolsets.or(file.toolsets.map(written)).as_deref(),
+                    enabled_tools: flags.enabled_tools.or(file.enabled_tools.map(written)).as_deref(),
+                    disabled_tools: flags.disabled_tools.or(file.disabled_tools.map(written)).as_deref(),
+                    dynamic: flags.dynamic.or(file.dynamic.map(|yes| yes.to_string())).as_deref(),
+                })?,
+                header_prefix: header_prefix(flags.header_prefix.or(file.header_prefix))?,
             },
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             data: folder.path().to_owned(),
@@ -142,6 +161,31 @@ impl Config {
             only_variables.try_get_matches_from(["kitbag"]).and_then(|found| ServeFlags::from_arg_matches(&found));
         Self::load(folder, file, flags.map_err(|error| Failure::wrong_use(error.to_string()))?)
     }
+}
+
+/// The lists of toolsets and tools. Whether there is what they name is looked at when the database is open.
+fn lists(raw: &RawLists<'_>) -> Result<Lists, Failure> {
+    Lists::parse(*raw).map_err(|problems| Failure::wrong_use(problems.messages().join("\n")))
+}
+
+/// A list of the file as a flag would have it.
+fn written(entries: Vec<String>) -> String {
+    let encoded = |entry: String| entry.replace('%', "%25").replace(',', "%2C");
+    entries.into_iter().map(encoded).collect::<Vec<_>>().join(",")
+}
+
+/// What the names of headers begin with.
+fn header_prefix(text: Option<String>) -> Result<String, Failure> {
+    let Some(text) = text.map(|text| text.trim().to_owned()) else {
+        return Ok(ResolutionSettings::default().header_prefix);
+    };
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text.bytes().all(good) {
+        return Ok(text);
+    }
+    Err(Failure::wrong_use(format!(
+        "header-prefix: {text:?} cannot begin the name of a header; write one such as X-Mcp-"
+    )))
 }
 
 /// Whether calls are refused when a layer of the sandbox cannot be had.

@@ -104,6 +104,8 @@ pub struct InstalledServer {
     pub trusted: Option<ContentHash>,
     /// What a person said is to happen when it changes its tools.
     pub pin_policy: Option<PinPolicy>,
+    /// Whether every call of its tools is recorded before it runs, and again before its end is told.
+    pub strict_records: bool,
     /// When its tools were last listed; none: never.
     pub tools_seen_at: Option<Timestamp>,
 }

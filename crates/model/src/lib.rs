@@ -26,6 +26,7 @@ pub mod placeholder;
 pub mod python;
 pub mod render_plan;
 pub mod renderer;
+pub mod resolution;
 pub mod safe_text;
 pub mod secret;
 pub mod session;

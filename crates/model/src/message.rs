@@ -4,10 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::id::{ChatId, ManifestId, MessageId};
+use crate::id::{ChatId, ManifestId, MessageId, ToolCallId};
 use crate::time::Timestamp;
+use crate::tool_id::ToolId;
 
 /// Who a message is from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,6 +64,11 @@ impl Content {
     /// How deep lists and objects may be inside each other. Readers of JSON commonly stop at 128, and an answer wraps a
     /// message in some levels of its own.
     pub const DEEPEST: usize = 64;
+
+    /// That of a message that is there for a call.
+    pub fn of_call(id: ToolCallId, tool: &ToolId) -> Self {
+        Self(json!([{ "type": "tool_call", "toolCallId": id, "toolId": tool }]))
+    }
 
     /// The content as JSON.
     pub fn as_json(&self) -> &Value {

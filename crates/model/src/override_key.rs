@@ -129,7 +129,7 @@ impl OverrideKey {
 
 /// Whether a pattern, in which `*` is any text, fits all of `text`. Going back to the last star alone is enough, so that
 /// no pattern takes more than the product of the two lengths.
-fn fits(pattern: &str, text: &str) -> bool {
+pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
     let mut retry = None;

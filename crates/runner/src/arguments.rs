@@ -41,18 +41,71 @@ pub enum ArgumentError {
     Schema(String),
 }
 
-type Made = Arc<Result<Validator, String>>;
+/// A schema that was made ready.
+#[derive(Clone)]
+pub struct Ready(Arc<Made>);
+
+struct Made {
+    validator: Result<Validator, String>,
+    /// Whether it can take no longer than its own length and that of the arguments say.
+    is_plain: bool,
+}
+
+/// A schema with more bytes is not plain.
+const PLAIN: usize = 16 << 10;
+
+/// What may look at one value many times: patterns that go back, and schemas inside themselves.
+const NOT_PLAIN: [&str; 4] = ["\"pattern", "Ref\"", "$ref\"", "\"unevaluated"];
+
+/// So many values, or as many bytes of text per value, are few.
+const FEW: usize = 256;
 
 /// Schemas that were made ready before. Clones share them.
 #[derive(Clone, Default)]
-pub struct Schemas(Arc<Mutex<HashMap<ContentHash, Made>>>);
+pub struct Schemas(Arc<Mutex<HashMap<ContentHash, Ready>>>);
 
 impl Schemas {
-    /// Whether the arguments fit. Everything that is wrong is told at once. It may take a moment: do it where that is no harm.
+    /// Makes a schema ready. It may take a moment: do it where that is no harm.
+    pub fn ready(&self, schema: &Value) -> Ready {
+        let text = schema.to_string();
+        let key = ContentHash::of(text.as_bytes());
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = known().get(&key) {
+            return ready.clone();
+        }
+        let options = jsonschema::options()
+            .offline()
+            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS));
+        let validator = match schema {
+            Value::Object(_) => options.build(schema).map_err(|error| error.to_string()),
+            _ => Err("it must be an object".to_owned()),
+        };
+        let is_plain = text.len() <= PLAIN && !NOT_PLAIN.iter().any(|word| text.contains(word));
+        let ready = Ready(Arc::new(Made { validator, is_plain }));
+        let mut known = known();
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(key, ready.clone());
+        ready
+    }
+}
+
+impl Ready {
+    /// Whether checking these arguments takes no time worth speaking of.
+    pub fn is_quick(&self, args: &Map<String, Value>) -> bool {
+        let mut left = FEW;
+        self.0.is_plain && args.iter().all(|(name, value)| is_few(name.len(), &mut left) && is_small(value, &mut left))
+    }
+
+    /// Whether the arguments fit the schema that this was made from. Everything that is wrong is told at once. It may take a
+    /// moment, unless it is quick: do it where that is no harm.
     pub fn check(&self, schema: &Value, args: &Map<String, Value>) -> Result<(), ArgumentError> {
-        let made = self.made(schema);
-        let validator = made.as_ref().as_ref().map_err(|reason| ArgumentError::Schema(reason.clone()))?;
+        let validator = self.0.validator.as_ref().map_err(|reason| ArgumentError::Schema(reason.clone()))?;
         let args = Value::Object(args.clone());
+        if validator.is_valid(&args) {
+            return Ok(());
+        }
         let mut problems: Vec<Problem> = Vec::new();
         for error in validator.iter_errors(&args) {
             problems.extend(told(&error, schema));
@@ -62,26 +115,23 @@ impl Schemas {
         }
         if problems.is_empty() { Ok(()) } else { Err(ArgumentError::Invalid(problems)) }
     }
+}
 
-    fn made(&self, schema: &Value) -> Made {
-        let key = ContentHash::of(schema.to_string().as_bytes());
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = known().get(&key) {
-            return Arc::clone(made);
+/// Takes one value with so many bytes of text from what is left.
+fn is_few(bytes: usize, left: &mut usize) -> bool {
+    let taken = 1 + bytes / FEW;
+    *left = left.saturating_sub(taken);
+    *left > 0
+}
+
+fn is_small(value: &Value, left: &mut usize) -> bool {
+    match value {
+        Value::String(text) => is_few(text.len(), left),
+        Value::Array(values) => is_few(0, left) && values.iter().all(|value| is_small(value, left)),
+        Value::Object(fields) => {
+            fields.iter().all(|(name, value)| is_few(name.len(), left) && is_small(value, left)) && is_few(0, left)
         }
-        let options = jsonschema::options()
-            .offline()
-            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS));
-        let made: Made = Arc::new(match schema {
-            Value::Object(_) => options.build(schema).map_err(|error| error.to_string()),
-            _ => Err("it must be an object".to_owned()),
-        });
-        let mut known = known();
-        if known.len() >= MOST {
-            known.clear();
-        }
-        known.insert(key, Arc::clone(&made));
-        made
+        Value::Null | Value::Bool(_) | Value::Number(_) => is_few(0, left),
     }
 }
 
@@ -127,7 +177,11 @@ mod tests {
     use super::*;
 
     fn check(schema: Value, args: Value) -> Result<(), ArgumentError> {
-        Schemas::default().check(&schema, args.as_object().unwrap())
+        Schemas::default().ready(&schema).check(&schema, args.as_object().unwrap())
+    }
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
     }
 
     fn problems(schema: Value, args: Value) -> Vec<(String, String)> {
@@ -205,13 +259,35 @@ mod tests {
     }
 
     #[test]
+    fn what_a_stranger_could_make_slow_is_not_quick() {
+        let few = object(json!({ "a": ["b", 1], "c": "x".repeat(10_000) }));
+        let quick = |schema: &Value, args: &Map<String, Value>| Schemas::default().ready(schema).is_quick(args);
+        let plain = json!({ "type": "object", "properties": { "a": { "type": "array" }, "prefer": {} } });
+        assert!(quick(&plain, &few));
+        for slow in [
+            json!({ "properties": { "a": { "pattern": "(a+)+$" } } }),
+            json!({ "patternProperties": { "(a+)+$": {} } }),
+            json!({ "anyOf": [{ "$ref": "#" }, { "not": { "$ref": "#" } }] }),
+            json!({ "$dynamicRef": "#x" }),
+            json!({ "description": "x".repeat(20_000) }),
+        ] {
+            assert!(!quick(&slow, &few), "{slow}");
+        }
+        for many in
+            [json!({ "a": vec![1; 300] }), json!({ "a": "x".repeat(100_000) }), json!({ "a": [[vec![""; 300]]] })]
+        {
+            assert!(!quick(&plain, &object(many)));
+        }
+    }
+
+    #[test]
     fn schemas_are_made_once_and_not_without_end() {
         let schemas = Schemas::default();
         for n in 0..MOST + 10 {
             let schema = json!({ "maxProperties": n });
-            schemas.check(&schema, &Map::new()).unwrap();
-            let again = schemas.made(&schema);
-            assert!(Arc::ptr_eq(&again, &schemas.made(&schema)));
+            let ready = schemas.ready(&schema);
+            ready.check(&schema, &Map::new()).unwrap();
+            assert!(Arc::ptr_eq(&ready.0, &schemas.ready(&schema).0));
         }
         assert!(schemas.0.lock().unwrap().len() <= MOST);
     }

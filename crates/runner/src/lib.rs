@@ -7,7 +7,7 @@ mod mcp;
 mod outcome;
 mod result;
 
-pub use arguments::{ArgumentError, Problem, Schemas};
+pub use arguments::{ArgumentError, Problem, Ready, Schemas};
 pub use mcp::{returned, run_mcp};
 pub use outcome::{Ran, run};
 pub use result::{Kept, keep};

@@ -3,15 +3,32 @@
 use kitbag_mcp::connection::{Call, CallError as Refusal};
 use kitbag_mcp::manager::{Manager, ManagerError, Status};
 use kitbag_model::{CallError, CallErrorCode, OrgId, SandboxReport, ServerKey, safe_text};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::outcome::{Ran, shortened};
 
 /// Makes one call, to its end. What comes back is the server's whole answer: content, structured content and whatever else.
-pub async fn run_mcp(manager: &Manager, org: &OrgId, server: &ServerKey, call: Call) -> Ran {
-    let answered = manager.call(org, server, call).await;
+/// `answered` gets to see it as it came.
+pub async fn run_mcp(
+    manager: &Manager,
+    org: &OrgId,
+    server: &ServerKey,
+    call: Call,
+    answered: impl FnOnce(&Result<Box<RawValue>, Refusal>),
+) -> Ran {
+    let answer = match manager.call(org, server, call).await {
+        Err(ManagerError::Call(error)) => Ok(Err(error)),
+        Err(other) => Err(other),
+        Ok(raw) => Ok(Ok(raw)),
+    };
+    if let Ok(answer) = &answer {
+        answered(answer);
+    }
+    let read = |raw: Box<RawValue>| serde_json::from_str::<Value>(raw.get()).unwrap_or_default();
+    let answer = answer.and_then(|answer| answer.map_err(ManagerError::Call)).map(read);
     let result =
-        answered.map_err(|error| told(server, cause(manager, org, server, error))).and_then(|answer| match answer {
+        answer.map_err(|error| told(server, cause(manager, org, server, error))).and_then(|answer| match answer {
             Value::Object(answer) if answer.get("isError") == Some(&Value::Bool(true)) => {
                 Err(CallError::new(CallErrorCode::ToolFailed, shortened(&text_of(&answer))))
             }

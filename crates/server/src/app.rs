@@ -17,6 +17,7 @@ use crate::access::origin::HostRule;
 use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
 use crate::recent::Recent;
+use crate::resolution::ResolutionSettings;
 use crate::servers::{ServerSettings, Servers};
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub calls: CallSettings,
     /// How MCP servers are looked after.
     pub servers: ServerSettings,
+    /// Which tools clients get.
+    pub resolution: ResolutionSettings,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// The data folder.
@@ -144,8 +147,8 @@ impl App {
 
     /// A token that was given out.
     pub(crate) async fn token(&self, org: &OrgId, id: TokenId) -> Result<Option<Token>, StoreError> {
-        let read = async { self.store().read(org).await?.token(id).await };
-        self.0.tokens.get(self.store(), (org.clone(), id), read).await
+        let read = async { self.store().read_beside(org).await?.token(id).await };
+        self.0.tokens.get(self.store().edition(), (org.clone(), id), read).await
     }
 
     /// How it is set up.

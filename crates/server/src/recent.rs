@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-use kitbag_store::Store;
-
 /// So many are remembered.
 const MOST: usize = 1024;
 
@@ -19,14 +17,15 @@ impl<K, V> Default for Recent<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Recent<K, V> {
-    /// What is remembered, or what `read` finds, which is remembered then if it is something.
+    /// What is remembered of this edition (`Store::edition`, `Store::chat_edition`), or what `read` finds, which is remembered then
+    /// if it is something.
     pub(crate) async fn get<E>(
         &self,
-        store: &Store,
+        edition: Option<u64>,
         key: K,
         read: impl Future<Output = Result<Option<V>, E>>,
     ) -> Result<Option<V>, E> {
-        let Some(edition) = store.edition() else { return read.await };
+        let Some(edition) = edition else { return read.await };
         if let Some(known) = self.known(edition, &key) {
             return Ok(Some(known));
         }
@@ -52,7 +51,7 @@ impl<K: Eq + Hash, V: Clone> Recent<K, V> {
 mod tests {
     use super::*;
     use kitbag_model::OrgId;
-    use kitbag_store::{Location, StoreError};
+    use kitbag_store::{Location, Store, StoreError};
 
     #[tokio::test]
     async fn nothing_is_remembered_beyond_a_write() {
@@ -61,7 +60,7 @@ mod tests {
         let (recent, org) = (Recent::default(), OrgId::local());
         let ask = |answer: Option<u32>| {
             let (recent, store) = (&recent, &store);
-            async move { recent.get(store, "a", async { Ok::<_, StoreError>(answer) }).await.unwrap() }
+            async move { recent.get(store.edition(), "a", async { Ok::<_, StoreError>(answer) }).await.unwrap() }
         };
         assert_eq!(ask(None).await, None);
         assert_eq!(ask(Some(1)).await, Some(1), "nothing is not remembered");

@@ -80,6 +80,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(toolsets::overrides::list_overrides))
         .routes(routes!(toolsets::overrides::set_override, toolsets::overrides::delete_override))
         .routes(routes!(tools::list::list_tools))
+        .routes(routes!(tools::resolve::resolve_tools))
         .routes(routes!(tools::get::get_tool))
         .routes(routes!(tools::available::get_available_tools))
         .routes(routes!(mcp_servers::list::list_mcp_servers, mcp_servers::add::add_mcp_server))

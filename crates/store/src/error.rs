@@ -150,11 +150,11 @@ impl From<sqlx::Error> for StoreError {
 fn is_passing(code: &str) -> bool {
     // PostgreSQL: connection trouble, a role or a database that is not there for the moment, a server that only reads (a
     // replica that was not promoted yet), too many connections and other lacks, shutdown, time-outs, serialisation
-    // failures. SQLite: busy (5), locked (6), an I/O error (10), no file descriptor (14), with their extended codes.
+    // failures. SQLite: busy (5), locked (6), read-only (8), an I/O error (10), no file descriptor (14), with their extended codes.
     let sqlite = code.parse::<u32>().ok().filter(|_| code.len() < 5);
     ["08", "28", "3D", "40", "53", "57"].iter().any(|class| code.len() == 5 && code.starts_with(class))
         || ["25006", "55P03"].contains(&code)
-        || sqlite.is_some_and(|code| matches!(code & 0xff, 5 | 6 | 10 | 14))
+        || sqlite.is_some_and(|code| matches!(code & 0xff, 5 | 6 | 8 | 10 | 14))
 }
 
 #[cfg(test)]

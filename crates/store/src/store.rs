@@ -1,12 +1,14 @@
 //! An open database.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_model::{OrgId, Secret};
+use kitbag_model::{OrgId, Secret, ToolCall};
 use sqlx::PgPool;
 use tracing::Instrument;
 
+use crate::behind::Behind;
 use crate::error::{OpenError, StoreError};
 use crate::sqlite::SqlitePools;
 use crate::system::SystemTx;
@@ -30,10 +32,11 @@ pub enum Location {
 pub struct Store {
     database: Database,
     edition: Edition,
+    behind: Behind,
 }
 
 #[derive(Clone)]
-enum Database {
+pub(crate) enum Database {
     Sqlite(SqlitePools),
     Postgres(PgPool),
 }
@@ -46,7 +49,7 @@ impl Store {
             Location::Sqlite(path) => Database::Sqlite(sqlite::open(path).await?),
             Location::Postgres(url) => Database::Postgres(postgres::open(url).await?),
         };
-        Ok(Self { database, edition: Edition::default() })
+        Ok(Self { database, edition: Edition::default(), behind: Behind::default() })
     }
 
     /// Which database it is, for people and logs.
@@ -66,24 +69,61 @@ impl Store {
         }
     }
 
+    /// While this is the same number, chats and the states of their workspaces are what they were, too; only calls and messages
+    /// may have come that were recorded behind ([`Store::call_asked`]).
+    pub fn chat_edition(&self) -> Option<u64> {
+        match self.database {
+            Database::Sqlite(_) => Some(self.edition.of_chats()),
+            Database::Postgres(_) => None,
+        }
+    }
+
     /// Asks the database to show a row and to begin to write.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut tx = self.write(&OrgId::local()).await?;
         tx.organization().await?.map(drop).ok_or(StoreError::Corrupt { column: "organizations.id" })
     }
 
-    /// A transaction that only reads rows of `org`.
+    /// A transaction that only reads rows of `org`. Calls that wait to be recorded are recorded first.
     pub async fn read(&self, org: &OrgId) -> Result<ReadTx, StoreError> {
-        let Self { database, edition } = self.clone();
+        let Self { database, edition, behind } = self.clone();
+        let org = org.clone();
+        uncancelled(async move {
+            behind.settle(&database, &org).await?;
+            Tx::bind(database.begin_read().await?, &org, edition).await
+        })
+        .await
+    }
+
+    /// The same for what no call that is recorded behind changes: tokens, toolsets, the states of workspaces, whether a chat is
+    /// there. It waits for none.
+    pub async fn read_beside(&self, org: &OrgId) -> Result<ReadTx, StoreError> {
+        let Self { database, edition, .. } = self.clone();
         let org = org.clone();
         uncancelled(async move { Tx::bind(database.begin_read().await?, &org, edition).await }).await
     }
 
-    /// A transaction that reads and writes rows of `org`.
+    /// A transaction that reads and writes rows of `org`. Calls that wait to be recorded are recorded first.
     pub async fn write(&self, org: &OrgId) -> Result<WriteTx, StoreError> {
-        let Self { database, edition } = self.clone();
+        let Self { database, edition, behind } = self.clone();
         let org = org.clone();
-        uncancelled(async move { Tx::bind(database.begin_write().await?, &org, edition).await }).await
+        uncancelled(async move {
+            behind.settle(&database, &org).await?;
+            Tx::bind(database.begin_write().await?, &org, edition).await
+        })
+        .await
+    }
+
+    /// Records behind that a call runs, with the message that its `message_id` names from now on: below the one that the chat
+    /// stands at. It is written with others, within a tenth of a second and before anybody reads. Whether it was taken: while
+    /// those before it cannot be written, it must be recorded with [`Store::write`].
+    pub async fn call_asked(&self, org: &OrgId, call: Arc<ToolCall>, node: &Arc<str>) -> Result<bool, StoreError> {
+        self.behind.asked(&self.database, org, call, node).await
+    }
+
+    /// Records behind how a call ended that [`Store::call_asked`] took.
+    pub async fn call_over(&self, org: &OrgId, call: Arc<ToolCall>) {
+        self.behind.over(&self.database, org, call).await;
     }
 
     /// The system door: a transaction of no organisation, which may only learn which organisations there are.
@@ -92,8 +132,9 @@ impl Store {
         uncancelled(async move { SystemTx::open(database.begin_read().await?).await }).await
     }
 
-    /// Waits for what is running, then closes every connection. SQLite folds its log into the file.
+    /// Writes what waits, waits for what is running, then closes every connection. SQLite folds its log into the file.
     pub async fn close(&self) {
+        self.behind.close(&self.database).await;
         match &self.database {
             Database::Sqlite(pools) => {
                 pools.readers.close().await;
@@ -114,7 +155,7 @@ impl Database {
         })
     }
 
-    async fn begin_write(&self) -> Result<Inner, StoreError> {
+    pub(crate) async fn begin_write(&self) -> Result<Inner, StoreError> {
         Ok(match self {
             Self::Sqlite(pools) => Inner::Sqlite(pools.writer.begin_with("BEGIN IMMEDIATE").await?),
             Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),

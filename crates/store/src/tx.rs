@@ -36,15 +36,18 @@ pub struct Tx<Mode> {
 
 /// Counts the transactions that changed what is remembered of a database.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Edition(Arc<AtomicU64>);
+pub(crate) struct Edition {
+    all: Arc<AtomicU64>,
+    chats: Arc<AtomicU64>,
+}
 
 impl Edition {
     pub(crate) fn now(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.all.load(Ordering::SeqCst)
     }
 
-    fn next(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+    pub(crate) fn of_chats(&self) -> u64 {
+        self.chats.load(Ordering::SeqCst)
     }
 }
 
@@ -76,18 +79,19 @@ impl WriteTx {
         let edition = self.edition.clone();
         let committed = self.commit_chat().await;
         // Even if it failed: then nobody knows whether it did.
-        edition.next();
+        edition.all.fetch_add(1, Ordering::SeqCst);
         committed
     }
 
     /// The same where nothing but rows of chats was written (messages, calls, states): what is remembered of everything else
     /// stays true. See [`crate::Store::edition`].
     pub async fn commit_chat(self) -> Result<(), StoreError> {
-        match self.inner {
-            Inner::Sqlite(tx) => tx.commit().await?,
-            Inner::Postgres(tx) => tx.commit().await?,
-        }
-        Ok(())
+        let committed = match self.inner {
+            Inner::Sqlite(tx) => tx.commit().await,
+            Inner::Postgres(tx) => tx.commit().await,
+        };
+        self.edition.chats.fetch_add(1, Ordering::SeqCst);
+        Ok(committed?)
     }
 }
 
@@ -119,7 +123,7 @@ macro_rules! execute {
 }
 pub(crate) use execute;
 
-/// Inserts many rows with few statements: `insert_many!(tx, "INSERT INTO t (a, b) ", rows, |row, one| { row.push_bind(…); })`.
+/// Inserts many rows with few statements, whose texts are too many to be worth keeping: `insert_many!(tx, "INSERT INTO t (a, b) ", rows, |row, one| { row.push_bind(…); })`.
 macro_rules! insert_many {
     ($tx:expr, $into:literal, $rows:expr, |$row:ident, $one:ident| $push:block) => {
         for batch in $rows.chunks($crate::tx::BATCH) {
@@ -127,12 +131,12 @@ macro_rules! insert_many {
                 $crate::tx::Inner::Sqlite(tx) => {
                     let mut query = sqlx::QueryBuilder::<sqlx::Sqlite>::new($into);
                     query.push_values(batch, |mut $row, $one| $push);
-                    query.build().execute(&mut **tx).await?;
+                    query.build().persistent(false).execute(&mut **tx).await?;
                 }
                 $crate::tx::Inner::Postgres(tx) => {
                     let mut query = sqlx::QueryBuilder::<sqlx::Postgres>::new($into);
                     query.push_values(batch, |mut $row, $one| $push);
-                    query.build().execute(&mut **tx).await?;
+                    query.build().persistent(false).execute(&mut **tx).await?;
                 }
             }
         }

@@ -120,6 +120,9 @@ pub(crate) struct AddServer {
     /// Whether you are asked before each call of its tools [default: true]
     #[arg(long, value_name = "BOOL")]
     pub(crate) confirm: Option<bool>,
+    /// Record every call of its tools before it runs, and again before it is answered
+    #[arg(long)]
+    pub(crate) strict_records: bool,
     /// Add it turned off
     #[arg(long)]
     pub(crate) disabled: bool,

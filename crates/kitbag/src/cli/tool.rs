@@ -18,6 +18,8 @@ pub(crate) enum ToolCommand {
         /// The tool's id
         tool: String,
     },
+    /// Show which tools a client gets, and what they take of a model's context
+    Resolve(ResolveFlags),
     /// Call a tool, and show what it returned and what it changed
     Call(CallFlags),
     /// List the calls of a chat, the oldest first
@@ -44,6 +46,28 @@ pub(crate) enum ToolCommand {
         #[arg(long)]
         chat: Option<String>,
     },
+}
+
+#[derive(Args)]
+pub(crate) struct ResolveFlags {
+    /// The client's toolsets, with commas between; empty is none [default: all that the server allows]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) toolsets: Option<String>,
+    /// Tools beside those of the toolsets: ids, names, mcp:SERVER_KEY, toolset:ID, patterns with *
+    #[arg(long, value_name = "LIST")]
+    pub(crate) enabled_tools: Option<String>,
+    /// Tools to take away
+    #[arg(long, value_name = "LIST")]
+    pub(crate) disabled_tools: Option<String>,
+    /// Whether the client wants meta tools in place of the tools
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) dynamic: Option<String>,
+    /// A header that the client sends, such as "X-Mcp-Toolsets: files,folders"
+    #[arg(long, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+    /// Show every tool, with the rule that put it in or out
+    #[arg(long)]
+    pub(crate) explain: bool,
 }
 
 #[derive(Args)]

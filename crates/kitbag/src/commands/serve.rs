@@ -45,6 +45,7 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let app = App::new(store.clone(), settings, Some(start_metrics()?));
 
     app.tidy_up().await;
+    app.check_lists().await.map_err(|problems| Failure::wrong_use(problems.join("\n")))?;
     let announcement = folder.announce(&url, &token)?;
     tracing::info!(%url, database = store.kind(), data = %folder.path().display(), "ready");
     output::print(&format!("kitbag listening on {url}/?token={}", token.expose()))?;

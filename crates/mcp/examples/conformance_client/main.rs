@@ -100,7 +100,7 @@ async fn act(connection: &Connection, scenario: &str, context: &Value) -> Result
 async fn call_tool(connection: &Connection, tool: &str, args: Map<String, Value>) -> Result<(), CallError> {
     let (_never, stop) = watch::channel(false);
     let deadline = Duration::from_secs(20);
-    connection.call(Call { tool: tool.to_owned(), args, deadline, progress: None, stop }).await?;
+    connection.call(Call::of_tool(tool, &args, deadline, stop)).await?;
     Ok(())
 }
 
@@ -135,7 +135,7 @@ fn options() -> Options {
 struct Agreeable;
 
 impl Answers for Agreeable {
-    fn capabilities(&self) -> Map<String, Value> {
+    fn capabilities(&self, _stateless: bool) -> Map<String, Value> {
         Map::from_iter([("elicitation".to_owned(), json!({"form": {"applyDefaults": true}}))])
     }
 

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::CallError;
 use super::headers::standard;
 use super::hub::{Hub, Progress};
+use super::{Answers, CallError};
+use crate::shallow::Shallow;
 use crate::transport::{Link, Outgoing};
 
 /// A hub and the way to its server.
@@ -24,7 +26,7 @@ pub(super) struct Asker {
 /// A request to be.
 pub(super) struct Question<'a> {
     pub method: &'a str,
-    pub params: &'a mut Map<String, Value>,
+    pub params: &'a mut Shallow,
     /// What every request of this revision carries beside, and the revision.
     pub beside: Option<&'a Map<String, Value>>,
     pub version: Option<Arc<str>>,
@@ -33,6 +35,8 @@ pub(super) struct Question<'a> {
     pub deadline: Option<Duration>,
     pub stop: Option<&'a mut watch::Receiver<bool>>,
     pub progress: Option<Progress>,
+    /// Who made it.
+    pub company: Option<Arc<dyn Answers>>,
     /// Whether the server is told when the request is given up.
     pub tell: bool,
 }
@@ -42,7 +46,7 @@ struct Request<'a> {
     jsonrpc: &'static str,
     id: u64,
     method: &'a str,
-    params: &'a Map<String, Value>,
+    params: &'a Shallow,
 }
 
 /// Gives a request up when it goes out of scope unanswered, however that came about.
@@ -57,16 +61,21 @@ struct Pending<'a> {
 
 impl Asker {
     /// Asks and waits.
-    pub(super) async fn ask(&self, question: Question<'_>) -> Result<Value, CallError> {
-        let Question { method, params, beside, version, mut headers, deadline, stop, progress, tell } = question;
+    pub(super) async fn ask(&self, question: Question<'_>) -> Result<Box<RawValue>, CallError> {
+        let Question { method, params, beside, version, mut headers, deadline, stop, progress, company, tell } =
+            question;
         let hangs_up = beside.is_some() && self.link.has_headers();
         if hangs_up {
             headers.extend(standard(method, params));
         }
         let wants_progress = progress.is_some();
-        let (id, answer) = self.hub.expect(progress, deadline.is_none())?;
+        let offered = company.as_ref().filter(|_| beside.is_some()).map(|company| company.capabilities(true));
+        let (id, answer) = self.hub.expect(progress, company, deadline.is_none())?;
         if let Some(beside) = beside {
             set_meta(params, beside.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        }
+        if let Some(offered) = offered {
+            set_meta(params, [("io.modelcontextprotocol/clientCapabilities", offered.into())]);
         }
         if wants_progress {
             set_meta(params, [("progressToken", id.into())]);
@@ -130,12 +139,8 @@ impl Drop for Pending<'_> {
     }
 }
 
-fn set_meta<'a>(params: &mut Map<String, Value>, entries: impl IntoIterator<Item = (&'a str, Value)>) {
-    let meta = params.entry("_meta").or_insert_with(|| json!({}));
-    if !meta.is_object() {
-        *meta = json!({});
-    }
-    if let Some(meta) = meta.as_object_mut() {
-        meta.extend(entries.into_iter().map(|(name, value)| (name.to_owned(), value)));
-    }
+fn set_meta<'a>(params: &mut Shallow, entries: impl IntoIterator<Item = (&'a str, Value)>) {
+    let mut meta: Map<String, Value> = params.parse("_meta").unwrap_or_default();
+    meta.extend(entries.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    params.set_value("_meta", &Value::Object(meta));
 }

@@ -7,6 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
+use crate::shallow::Shallow;
+
 /// Where an argument is, and the header that it goes into.
 pub(crate) type Mark = (Vec<String>, String);
 
@@ -18,7 +20,7 @@ const DEEPEST: usize = 64;
 
 /// The headers of a request. Names and values are the server's or the model's, so whatever would not survive as a header is
 /// encoded: a line end in one never becomes a header of its own.
-pub(super) fn standard(method: &str, params: &Map<String, Value>) -> Vec<(String, String)> {
+pub(super) fn standard(method: &str, params: &Shallow) -> Vec<(String, String)> {
     let name = match method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => "uri",
@@ -26,7 +28,7 @@ pub(super) fn standard(method: &str, params: &Map<String, Value>) -> Vec<(String
         _ => "",
     };
     let mut headers = vec![("Mcp-Method".to_owned(), encoded(method))];
-    headers.extend(params.get(name).and_then(Value::as_str).map(|name| ("Mcp-Name".to_owned(), encoded(name))));
+    headers.extend(params.text(name).map(|name| ("Mcp-Name".to_owned(), encoded(&name))));
     headers
 }
 

@@ -1,6 +1,7 @@
 //! Where everything that a server says arrives: answers find who asked, notices go out, and what the server asks of us is
 //! answered. It parses without a model of the protocol's types, so that nothing that a server said is lost.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -8,7 +9,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -29,8 +31,8 @@ const SHOWN: usize = 300;
 /// How many questions of a server may wait for an answer.
 const QUESTIONS: usize = 16;
 
-/// Where progress goes: fraction and message.
-pub(crate) type Progress = UnboundedSender<(Option<f64>, Option<String>)>;
+/// Where progress goes: the parameters of the protocol's notification.
+pub(crate) type Progress = UnboundedSender<Value>;
 
 pub(crate) struct Hub {
     waiting: Mutex<HashMap<u64, Waiting>>,
@@ -44,6 +46,8 @@ pub(crate) struct Hub {
     logged: Mutex<Second>,
     /// There is a connection whose end is worth telling.
     opened: AtomicBool,
+    /// The server asked something that needs a client.
+    asks: AtomicBool,
 }
 
 /// What was counted since when.
@@ -59,9 +63,27 @@ struct Head {
     method: Option<IgnoredAny>,
 }
 
+/// A message, of which only the outermost is looked at. What an answer brings stays the text that it came as.
+#[derive(Deserialize)]
+struct Message<'a> {
+    id: Option<Value>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    error: Option<Value>,
+}
+
+/// What a request came to.
+type Answer = Result<Box<RawValue>, CallError>;
+
 struct Waiting {
-    reply: oneshot::Sender<Result<Value, CallError>>,
+    reply: oneshot::Sender<Answer>,
     progress: Option<Progress>,
+    /// Who made it.
+    company: Option<Arc<dyn Answers>>,
     /// It is a subscription, which a server may end.
     listens: bool,
 }
@@ -80,6 +102,7 @@ impl Hub {
             second: now(),
             logged: now(),
             opened: AtomicBool::new(false),
+            asks: AtomicBool::new(false),
         })
     }
 
@@ -92,11 +115,12 @@ impl Hub {
     pub(super) fn expect(
         &self,
         progress: Option<Progress>,
+        company: Option<Arc<dyn Answers>>,
         listens: bool,
-    ) -> Result<(u64, oneshot::Receiver<Result<Value, CallError>>), CallError> {
+    ) -> Result<(u64, oneshot::Receiver<Answer>), CallError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
-        self.waiting().insert(id, Waiting { reply, progress, listens });
+        self.waiting().insert(id, Waiting { reply, progress, company, listens });
         // Closing takes all that wait, so who comes later has to look.
         if let Some(reason) = self.reason() {
             self.forget(id);
@@ -147,6 +171,11 @@ impl Hub {
         self.reason().is_none()
     }
 
+    /// Whether the server asked something that needs a client.
+    pub(super) fn asks(&self) -> bool {
+        self.asks.load(Ordering::Relaxed)
+    }
+
     /// Waits for the end.
     pub(crate) async fn closed(&self) {
         let _ = self.closed.subscribe().wait_for(Option::is_some).await;
@@ -163,9 +192,18 @@ impl Hub {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return 0;
         }
-        match serde_json::from_slice(bytes) {
-            Ok(Value::Array(messages)) => messages.into_iter().map(|message| self.take(message, asked)).sum(),
-            Ok(message) => self.take(message, asked),
+        if bytes.trim_ascii_start().first() == Some(&b'[') {
+            return match serde_json::from_slice::<Vec<&RawValue>>(bytes) {
+                Ok(messages) => messages.iter().map(|message| self.receive_one(message.get().as_bytes(), asked)).sum(),
+                Err(error) => self.unreadable(bytes, asked, &error),
+            };
+        }
+        self.receive_one(bytes, asked)
+    }
+
+    fn receive_one(&self, bytes: &[u8], asked: Option<u64>) -> usize {
+        match serde_json::from_slice::<Message<'_>>(bytes) {
+            Ok(message) => self.take(message, asked, bytes),
             Err(error) => self.unreadable(bytes, asked, &error),
         }
     }
@@ -180,26 +218,27 @@ impl Hub {
         }
     }
 
-    fn take(&self, message: Value, asked: Option<u64>) -> usize {
-        let Value::Object(mut message) = message else { return self.strange(&message.to_string()) };
-        let params = message.remove("params").unwrap_or_default();
-        match (message.get("method").and_then(Value::as_str), message.get("id")) {
-            (Some(method), None | Some(Value::Null)) => self.notified(method, params),
-            (Some(method), Some(id)) => self.asked(method, id.clone(), params),
+    fn take(&self, message: Message<'_>, asked: Option<u64>, bytes: &[u8]) -> usize {
+        let Message { id, method, params, result, error } = message;
+        let params = || params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+        match (method, id.filter(|id| !id.is_null())) {
+            (Some(method), None) => self.notified(&method, params(), asked),
+            (Some(method), Some(id)) => self.asked(&method, id, params(), asked),
             (None, id) => {
-                let id = id.and_then(number);
+                let id = id.as_ref().and_then(number);
                 // A server that could not read the request does not know its number.
-                let id = if message.contains_key("error") { id.or(asked) } else { id };
-                match (id, answer(&mut message)) {
+                let id = if error.is_some() { id.or(asked) } else { id };
+                let answer = result.map(|result| Ok(result.to_owned())).or_else(|| error.map(refusal));
+                match (id, answer) {
                     (Some(id), Some(answer)) => return self.answered(id, answer),
-                    _ => return self.strange(&Value::Object(message).to_string()),
+                    _ => return self.strange(&String::from_utf8_lossy(bytes.get(..4 * SHOWN).unwrap_or(bytes))),
                 }
             }
         }
         1
     }
 
-    fn answered(&self, id: u64, answer: Result<Value, CallError>) -> usize {
+    fn answered(&self, id: u64, answer: Answer) -> usize {
         let waiting = self.waiting().remove(&id);
         // Without a taker it is the late answer of something that was given up.
         waiting.map_or(1, |waiting| {
@@ -208,10 +247,13 @@ impl Hub {
         })
     }
 
-    fn notified(&self, method: &str, params: Value) {
+    fn notified(&self, method: &str, params: Value, asked: Option<u64>) {
         match method {
             "notifications/tools/list_changed" => self.tools_changed(),
             "notifications/message" => {
+                if let Ok(Some(company)) = self.company(asked) {
+                    company.told(method, &params);
+                }
                 let said = params.get("data").map_or_else(String::new, |data| match data {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
@@ -219,37 +261,52 @@ impl Hub {
                 let level = params.get("level").and_then(Value::as_str).unwrap_or("info");
                 self.log(&format!("{level}: {said}"));
             }
-            "notifications/progress" => self.progressed(&params),
+            "notifications/progress" => self.progressed(params),
             "notifications/cancelled" => {
                 let id = params.get("requestId").and_then(number);
                 if let Some(id) = id.filter(|id| self.waiting().get(id).is_some_and(|waiting| waiting.listens)) {
                     self.fail(id, CallError::Cancelled);
                 }
             }
+            "notifications/prompts/list_changed"
+            | "notifications/resources/list_changed"
+            | "notifications/resources/updated" => {
+                let _ = self.notices.send(Notice::Told { method: method.to_owned(), params });
+            }
             _ => {}
         }
+    }
+
+    /// On whose account a server says something: the request's with whose answer it came, or of all that are under way, if
+    /// they are of one and the same.
+    fn company(&self, asked: Option<u64>) -> Result<Option<Arc<dyn Answers>>, ()> {
+        let waiting = self.waiting();
+        if let Some(company) = asked.and_then(|id| waiting.get(&id)?.company.clone()) {
+            return Ok(Some(company));
+        }
+        let mut all = waiting.values().filter_map(|waiting| waiting.company.as_ref());
+        let Some(first) = all.next() else { return Ok(None) };
+        if all.all(|other| other.who() == first.who()) { Ok(Some(first.clone())) } else { Err(()) }
     }
 
     pub(super) fn tools_changed(&self) {
         let _ = self.notices.send(Notice::ToolsChanged);
     }
 
-    fn progressed(&self, params: &Value) {
+    fn progressed(&self, mut params: Value) {
         let Some(id) = params.get("progressToken").and_then(number) else { return };
-        let (done, total) =
-            (params.get("progress").and_then(Value::as_f64), params.get("total").and_then(Value::as_f64));
-        let fraction = match (done, total) {
-            (Some(done), Some(total)) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
-            _ => None,
-        };
-        let message = params.get("message").and_then(Value::as_str).map(|text| cut(text, 2000));
+        if let Some(message) = params.get_mut("message")
+            && let Some(text) = message.as_str()
+        {
+            *message = cut(text, 2000).into();
+        }
         if let Some(progress) = self.waiting().get(&id).and_then(|waiting| waiting.progress.as_ref()) {
-            let _ = progress.send((fraction, message));
+            let _ = progress.send(params);
         }
     }
 
     /// The server asks something of us.
-    fn asked(&self, method: &str, id: Value, params: Value) {
+    fn asked(&self, method: &str, id: Value, params: Value, asked: Option<u64>) {
         let Some(link) = self.link.get().and_then(Weak::upgrade) else { return };
         let reply = |id: Value, answer: Result<Value, (i64, String)>| {
             let body = match answer {
@@ -264,7 +321,18 @@ impl Hub {
             link.send(reply(id, Ok(json!({}))));
             return;
         }
-        let Some(answer) = self.answers.answer(method, params) else {
+        let answers = match self.company(asked) {
+            Ok(Some(company)) => company,
+            Ok(None) => self.answers.clone(),
+            Err(()) => {
+                let why = "more than one client uses this connection, and it is not clear which of them is asked";
+                link.send(reply(id, Err((-32603, why.to_owned()))));
+                return;
+            }
+        };
+        // Somebody who knows what this server does may want to give it a connection for each client.
+        self.asks.store(true, Ordering::Relaxed);
+        let Some(answer) = answers.answer(method, params) else {
             link.send(reply(id, Err((-32601, format!("`{}` is not offered", cut(method, 100))))));
             return;
         };
@@ -333,19 +401,16 @@ fn number(id: &Value) -> Option<u64> {
     id.as_u64().or_else(|| id.as_str()?.parse().ok())
 }
 
-/// What an answer brings, if it is one.
-fn answer(message: &mut Map<String, Value>) -> Option<Result<Value, CallError>> {
-    if let Some(result) = message.remove("result") {
-        return Some(Ok(result));
-    }
-    let Value::Object(mut error) = message.remove("error")? else {
-        return Some(Err(CallError::Nonsense("its error is no object".to_owned())));
+/// What an error says.
+fn refusal(error: Value) -> Answer {
+    let Value::Object(mut error) = error else {
+        return Err(CallError::Nonsense("its error is no object".to_owned()));
     };
-    Some(Err(CallError::Refused {
+    Err(CallError::Refused {
         code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
         message: error.get("message").and_then(Value::as_str).map_or_else(String::new, |text| cut(text, 4000)),
         data: error.remove("data"),
-    }))
+    })
 }
 
 fn cut(text: &str, most: usize) -> String {

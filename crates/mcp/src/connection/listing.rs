@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::headers::{Promoted, marks};
 use super::{CallError, Connection, ToolList};
+use crate::shallow::Shallow;
 use crate::tool::ToolDefinition;
 
 /// The most pages of one list.
@@ -24,11 +25,13 @@ impl Connection {
     pub async fn tools(&self) -> Result<ToolList, CallError> {
         let mut list = Listing::default();
         let mut cursors = HashSet::new();
-        let mut cursor = None;
+        let mut cursor: Option<Value> = None;
         let has_headers = self.has_headers();
         for _ in 0..PAGES {
-            let mut params: Map<String, Value> =
-                cursor.map(|cursor| ("cursor".to_owned(), cursor)).into_iter().collect();
+            let mut params = Shallow::default();
+            if let Some(cursor) = cursor {
+                params.set_value("cursor", &cursor);
+            }
             let mut page = self.ask("tools/list", &mut params, Vec::new()).await?;
             let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else {
                 return Err(CallError::Nonsense("its list of tools is none".to_owned()));

@@ -17,11 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kitbag_guard::dial::EgressPolicy;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use crate::endpoint::Endpoint;
+use crate::shallow::Shallow;
 use crate::tool::ToolDefinition;
 use ask::{Asker, Question};
 use headers::Promoted;
@@ -51,6 +53,13 @@ pub enum Notice {
     ToolsChanged,
     /// It said something for the log.
     Log(String),
+    /// It said something else that belongs to no request: that other lists changed, or a resource did.
+    Told {
+        /// The protocol's method.
+        method: String,
+        /// Its parameters.
+        params: Value,
+    },
     /// The connection is over, and why.
     Closed(String),
 }
@@ -80,19 +89,39 @@ pub struct ToolList {
     pub ttl: Option<Duration>,
 }
 
-/// One call.
-#[derive(Debug)]
+/// One request to a server, a call of a tool most often.
 pub struct Call {
-    /// The server's own name of the tool.
-    pub tool: String,
-    /// Its arguments.
-    pub args: Map<String, Value>,
+    /// The protocol's method.
+    pub method: String,
+    /// Its parameters, as they are sent but for what every request of the revision carries.
+    pub params: Shallow,
     /// How long it may take.
     pub deadline: Duration,
-    /// Gets what the server says of its progress: fraction and message.
-    pub progress: Option<UnboundedSender<(Option<f64>, Option<String>)>>,
+    /// Gets what the server says of its progress: the parameters of the protocol's notification.
+    pub progress: Option<UnboundedSender<Value>>,
     /// Turns to true when the call is to be stopped; the server is told.
     pub stop: watch::Receiver<bool>,
+    /// Who made it, for what the server asks and says meanwhile.
+    pub beside: Option<Arc<dyn Answers>>,
+    /// Whether questions that the server has as an answer are the caller's to deal with.
+    pub relay: bool,
+}
+
+impl Call {
+    /// A call of a tool.
+    pub fn of_tool(tool: &str, args: &Map<String, Value>, deadline: Duration, stop: watch::Receiver<bool>) -> Self {
+        let mut params = Shallow::default();
+        params.set_value("name", &tool.into());
+        if let Ok(args) = to_raw_value(args) {
+            params.set("arguments", args);
+        }
+        Self::new("tools/call", params, deadline, stop)
+    }
+
+    /// Any request.
+    pub fn new(method: &str, params: Shallow, deadline: Duration, stop: watch::Receiver<bool>) -> Self {
+        Self { method: method.to_owned(), params, deadline, progress: None, stop, beside: None, relay: false }
+    }
 }
 
 /// Why a call brought nothing.
@@ -197,6 +226,16 @@ impl Connection {
         self.shared.agreed.instructions.as_deref()
     }
 
+    /// Whether every request stands for itself.
+    pub fn is_stateless(&self) -> bool {
+        self.shared.agreed.beside.is_some()
+    }
+
+    /// Whether the server asked its client something so far.
+    pub fn asks(&self) -> bool {
+        self.shared.asker.hub.asks()
+    }
+
     /// What the server says that it can.
     pub fn capabilities(&self) -> Value {
         self.shared.agreed.capabilities.clone()
@@ -205,8 +244,8 @@ impl Connection {
     /// Makes a request of any kind and brings its result as it is.
     pub async fn request(&self, method: &str, params: Value) -> Result<Value, CallError> {
         let mut params = match params {
-            Value::Object(params) => params,
-            Value::Null => Map::new(),
+            Value::Object(_) => to_raw_value(&params).ok().and_then(|raw| Shallow::read(&raw)).unwrap_or_default(),
+            Value::Null => Shallow::default(),
             _ => return Err(CallError::Nonsense("the parameters of a request must be an object".to_owned())),
         };
         self.ask(method, &mut params, Vec::new()).await
@@ -244,7 +283,7 @@ impl Connection {
     async fn ask(
         &self,
         method: &str,
-        params: &mut Map<String, Value>,
+        params: &mut Shallow,
         headers: Vec<(String, String)>,
     ) -> Result<Value, CallError> {
         let question = Question {
@@ -256,9 +295,10 @@ impl Connection {
             deadline: Some(self.shared.answer),
             stop: None,
             progress: None,
+            company: None,
             tell: true,
         };
-        self.shared.asker.ask(question).await
+        value(&self.shared.asker.ask(question).await?)
     }
 
     /// Whether requests say in headers, too, what they are about.
@@ -269,6 +309,11 @@ impl Connection {
     fn promoted(&self) -> std::sync::MutexGuard<'_, Option<Promoted>> {
         self.shared.promoted.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A result as a value.
+fn value(raw: &RawValue) -> Result<Value, CallError> {
+    serde_json::from_str(raw.get()).map_err(|error| CallError::Nonsense(error.to_string()))
 }
 
 impl Drop for Shared {

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::ask::{Asker, Question};
-use super::{Agreed, CallError, Options};
+use super::{Agreed, Answers, CallError, Options, value};
+use crate::shallow::Shallow;
 
 /// Revisions without a session, newest first.
 const STATELESS: [&str; 1] = ["2026-07-28"];
@@ -27,12 +29,13 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Finds out which revision both sides speak.
 pub(super) async fn agree(
     asker: &Asker,
-    offered: &Map<String, Value>,
+    answers: &dyn Answers,
     probe: bool,
     options: &Options,
 ) -> Result<Agreed, CallError> {
+    let offered = &Offered { session: answers.capabilities(false), stateless: answers.capabilities(true) };
     if !probe {
-        return greet(asker, offered, SESSIONS[0]).await;
+        return greet(asker, &offered.session, SESSIONS[0]).await;
     }
     let mut again = true;
     loop {
@@ -46,16 +49,22 @@ pub(super) async fn agree(
             Both::Probed(answer) => judge(answer),
         };
         match verdict {
-            Verdict::Discovered(found) => return Ok(discovered(found, version, offered)),
+            Verdict::Discovered(found) => return Ok(discovered(found, version, &offered.stateless)),
             // A server may say no to the very revision that it says it has, once: it was starting, or changed its mind.
             Verdict::Retry if again => again = false,
             Verdict::Retry => {
                 return Err(CallError::Nonsense(format!("it refuses {version}, which it offers")));
             }
-            Verdict::Older(version) => return greet(asker, offered, version).await,
+            Verdict::Older(version) => return greet(asker, &offered.session, version).await,
             Verdict::Failed(error) => return Err(error),
         }
     }
+}
+
+/// What is offered to servers of either kind.
+struct Offered {
+    session: Map<String, Value>,
+    stateless: Map<String, Value>,
 }
 
 enum Both {
@@ -64,13 +73,8 @@ enum Both {
 }
 
 /// Asks the new question, and the old one too when nothing comes back: some servers say nothing to what they do not know.
-async fn asked_both(
-    asker: &Asker,
-    offered: &Map<String, Value>,
-    version: &str,
-    options: &Options,
-) -> Result<Both, CallError> {
-    let mut probing = std::pin::pin!(discover(asker, offered, version));
+async fn asked_both(asker: &Asker, offered: &Offered, version: &str, options: &Options) -> Result<Both, CallError> {
+    let mut probing = std::pin::pin!(discover(asker, &offered.stateless, version));
     if asker.link.has_headers() {
         // On the web every request is answered, so silence only means that it takes long.
         return Ok(Both::Probed(probing.await));
@@ -79,7 +83,7 @@ async fn asked_both(
         answer = &mut probing => return Ok(Both::Probed(answer)),
         () = sleep(SILENCE.min(options.connect / 3)) => {}
     }
-    let mut greeting = std::pin::pin!(greet(asker, offered, SESSIONS[0]));
+    let mut greeting = std::pin::pin!(greet(asker, &offered.session, SESSIONS[0]));
     tokio::select! {
         // A server that answers both speaks the newer one.
         biased;
@@ -134,7 +138,7 @@ fn judge(answer: Result<Value, CallError>) -> Verdict {
 async fn discover(asker: &Asker, offered: &Map<String, Value>, version: &str) -> Result<Value, CallError> {
     let question = Question {
         method: "server/discover",
-        params: &mut Map::new(),
+        params: &mut Shallow::default(),
         beside: Some(&beside(version, offered)),
         version: Some(version.into()),
         headers: Vec::new(),
@@ -142,9 +146,10 @@ async fn discover(asker: &Asker, offered: &Map<String, Value>, version: &str) ->
         deadline: Some(Duration::MAX),
         stop: None,
         progress: None,
+        company: None,
         tell: false,
     };
-    asker.ask(question).await
+    value(&asker.ask(question).await?)
 }
 
 fn discovered(mut found: Value, version: &str, offered: &Map<String, Value>) -> Agreed {
@@ -161,7 +166,7 @@ fn discovered(mut found: Value, version: &str, offered: &Map<String, Value>) -> 
 /// Greets in the old way.
 async fn greet(asker: &Asker, offered: &Map<String, Value>, version: &str) -> Result<Agreed, CallError> {
     let params = json!({"protocolVersion": version, "capabilities": offered, "clientInfo": client_info()});
-    let Value::Object(mut params) = params else { return Err(CallError::Nonsense("no greeting".to_owned())) };
+    let mut params = to_raw_value(&params).ok().and_then(|raw| Shallow::read(&raw)).unwrap_or_default();
     let question = Question {
         method: "initialize",
         params: &mut params,
@@ -172,9 +177,10 @@ async fn greet(asker: &Asker, offered: &Map<String, Value>, version: &str) -> Re
         deadline: Some(Duration::MAX),
         stop: None,
         progress: None,
+        company: None,
         tell: false,
     };
-    let mut found = asker.ask(question).await?;
+    let mut found = value(&asker.ask(question).await?)?;
     let theirs = found.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
     let Some(version) = SESSIONS.iter().find(|version| **version == theirs) else {
         let why = format!("it speaks {theirs:?} of the protocol's revisions, and we speak {}", SESSIONS.join(", "));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_model::RemoteKind;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -13,6 +13,7 @@ use super::hub::Hub;
 use super::negotiation::agree;
 use super::{Agreed, Answers, CallError, ConnectError, Connection, Notice, Options, Shared, Tokens};
 use crate::endpoint::Endpoint;
+use crate::shallow::Shallow;
 use crate::transport::http::Http;
 use crate::transport::sse::Sse;
 use crate::transport::stdio::{Program, Stdio};
@@ -75,7 +76,7 @@ impl Attempt<'_> {
             return Err(ConnectError::Failed(asker.hub.reason().unwrap_or_default()));
         }
         // A server that asks before anybody listens gets no answer, and some ask at once.
-        let asks = agreed.beside.is_none() && !self.answers.capabilities().is_empty();
+        let asks = agreed.beside.is_none() && !self.answers.capabilities(false).is_empty();
         let link = asker.link.clone();
         let connection = ready(asker, agreed, self.options, self.answers.clone());
         if asks {
@@ -89,7 +90,7 @@ impl Attempt<'_> {
         let link = reach(self.endpoint, self.options, self.token.clone(), hub).await?;
         hub.attach(&link);
         let asker = Asker { hub: hub.clone(), link: self.link.insert(link).clone() };
-        let agreed = agree(&asker, &self.answers.capabilities(), probe, self.options).await?;
+        let agreed = agree(&asker, &*self.answers, probe, self.options).await?;
         Ok((asker, agreed))
     }
 
@@ -130,13 +131,14 @@ async fn reach(
 }
 
 fn ready(asker: Asker, agreed: Agreed, options: &Options, answers: Arc<dyn Answers>) -> Connection {
-    let announces = agreed.capabilities.pointer("/tools/listChanged") == Some(&Value::Bool(true));
+    let announced = announced(&agreed.capabilities);
+    let announces = !announced.is_empty();
     // A server that announces nothing and may ask nothing has nothing to say by itself.
-    let listen = agreed.beside.is_none() && (announces || !answers.capabilities().is_empty());
+    let listen = agreed.beside.is_none() && (announces || !answers.capabilities(false).is_empty());
     asker.link.agreed(&agreed.version, listen);
     let listening = agreed.beside.clone().filter(|_| announces).map(|beside| {
         let (asker, version) = (asker.clone(), agreed.version.clone());
-        tokio::spawn(subscribe(asker, beside, version)).abort_handle()
+        tokio::spawn(subscribe(asker, beside, version, announced)).abort_handle()
     });
     let shared = Shared {
         asker,
@@ -151,12 +153,20 @@ fn ready(asker: Asker, agreed: Agreed, options: &Options, answers: Arc<dyn Answe
     Connection { shared: Arc::new(shared) }
 }
 
-/// Keeps a subscription to the server's list of tools for as long as the connection lasts.
-async fn subscribe(asker: Asker, beside: Map<String, Value>, version: Arc<str>) {
+/// Which of its lists a server announces the changes of.
+fn announced(capabilities: &Value) -> Map<String, Value> {
+    let lists = ["tools", "prompts", "resources"].into_iter();
+    let announced = lists.filter(|list| capabilities[*list]["listChanged"] == Value::Bool(true));
+    announced.map(|list| (format!("{list}ListChanged"), Value::Bool(true))).collect()
+}
+
+/// Keeps a subscription to the server's lists for as long as the connection lasts.
+async fn subscribe(asker: Asker, beside: Map<String, Value>, version: Arc<str>, announced: Map<String, Value>) {
     let mut pause = PAUSES.0;
     loop {
         let began = Instant::now();
-        let mut params = Map::from_iter([("notifications".to_owned(), json!({"toolsListChanged": true}))]);
+        let mut params = Shallow::default();
+        params.set_value("notifications", &Value::Object(announced.clone()));
         let question = Question {
             method: "subscriptions/listen",
             params: &mut params,
@@ -166,6 +176,7 @@ async fn subscribe(asker: Asker, beside: Map<String, Value>, version: Arc<str>) 
             deadline: None,
             stop: None,
             progress: None,
+            company: None,
             tell: true,
         };
         let ended = asker.ask(question).await;

@@ -17,13 +17,23 @@ pub trait Tokens: Send + Sync + 'static {
     fn refused(&self, challenge: Option<String>) -> Boxed<'_, bool>;
 }
 
-/// Who answers what a server asks its client: sampling, roots, elicitation.
+/// Who answers what a server asks its client: sampling, roots, elicitation. It stands beside a connection, or beside one call.
 pub trait Answers: Send + Sync + 'static {
-    /// What is offered, as the protocol's client capabilities.
-    fn capabilities(&self) -> Map<String, Value>;
+    /// What is offered, as the protocol's client capabilities. A session is offered it once, for all who use it; without one
+    /// every request says it for itself.
+    fn capabilities(&self, stateless: bool) -> Map<String, Value>;
 
     /// The answer to one question, or the protocol's code and a message why there is none. None for what is not offered.
     fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>>;
+
+    /// The server said something that belongs to the call: how far it is, or words for the log.
+    fn told(&self, _method: &str, _params: &Value) {}
+
+    /// On whose behalf it stands there. A server that asks without saying on which call's account is answered by who made the
+    /// calls that are under way, if that is one and the same.
+    fn who(&self) -> &str {
+        ""
+    }
 }
 
 /// Offers nothing, so that no server reaches a person, a model or a tool through us.
@@ -31,7 +41,7 @@ pub trait Answers: Send + Sync + 'static {
 pub struct Silent;
 
 impl Answers for Silent {
-    fn capabilities(&self) -> Map<String, Value> {
+    fn capabilities(&self, _stateless: bool) -> Map<String, Value> {
         Map::new()
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kitbag_model::{OrgId, ServerKey, Timestamp};
+use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -252,6 +253,20 @@ impl Link {
         Some(connection)
     }
 
+    /// How it is, and whether somebody who uses it may get an answer.
+    pub(super) fn standing(&self) -> (Status, bool) {
+        let state = self.state();
+        (state.status, self.is_hopeful(&state))
+    }
+
+    fn is_hopeful(&self, state: &State) -> bool {
+        match state.hope {
+            Hope::Asleep | Hope::Soon => true,
+            Hope::At(at) => at <= Instant::now() + self.shared.settings.wait,
+            Hope::None => state.connection.is_some(),
+        }
+    }
+
     /// How it is, for one of those who share it.
     pub(super) fn shown(&self, key: &ServerKey, known: &Arc<[ToolDefinition]>) -> ServerState {
         let state = self.state();
@@ -272,11 +287,7 @@ impl Link {
             logs: state.logs.iter().cloned().collect(),
             pid: None,
             attempts: state.attempts,
-            hopeful: match state.hope {
-                Hope::Asleep | Hope::Soon => true,
-                Hope::At(at) => at <= Instant::now() + self.shared.settings.wait,
-                Hope::None => connection.is_some(),
-            },
+            hopeful: self.is_hopeful(&state),
             challenge: state.challenge.clone(),
         };
         drop(state);
@@ -328,6 +339,16 @@ impl Link {
             tools: tools.clone(),
             warnings: state.warnings.clone(),
             different,
+        }
+    }
+
+    /// The server said that something of it is other than before.
+    pub(super) fn told(&self, method: &str, params: &Value) {
+        let state = self.state();
+        for member in &state.members {
+            let params = self.redactor.words(params.clone());
+            let (org, key) = (self.org.clone(), member.key.clone());
+            self.tell(Change::Told { org, key, method: method.to_owned(), params });
         }
     }
 

@@ -8,6 +8,7 @@
 //! Servers of one organisation whose launches resolve to the same thing share one connection (a `link`). Each link has one task
 //! that looks after it, and nothing ever waits for a task while holding a lock.
 
+mod company;
 mod handle;
 mod link;
 mod noted;
@@ -24,8 +25,9 @@ use std::time::Duration;
 
 use kitbag_model::{OrgId, ServerKey};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc::{self, UnboundedSender};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
 pub use settings::{Backoff, Settings, TokenSource, Variables};
@@ -33,7 +35,9 @@ pub use state::{Change, Configured, Listed, ManagerError, ServerState, Start, St
 
 use crate::connection::{Call, CallError};
 use crate::resolve::Redactor;
+use crate::shallow::Shallow;
 use crate::tool::ToolDefinition;
+use company::Masked;
 use handle::{Handle, Using};
 use link::{Ask, Shared};
 use org::Org;
@@ -79,6 +83,11 @@ impl Manager {
         self.look().orgs.get(org)?.shown(key)
     }
 
+    /// How a server is, and whether somebody who uses it may get an answer ([`ServerState::hopeful`]). Copies nothing.
+    pub fn standing(&self, org: &OrgId, key: &ServerKey) -> Option<(Status, bool)> {
+        self.look().orgs.get(org)?.standing(key)
+    }
+
     /// How all servers of an organisation are, in the order of their keys.
     pub fn states(&self, org: &OrgId) -> Vec<ServerState> {
         self.look().orgs.get(org).map(Org::all_shown).unwrap_or_default()
@@ -109,7 +118,7 @@ impl Manager {
 
     /// Calls a tool. A server that is not started yet is started, one that is being connected is waited for; both within the
     /// call's own deadline.
-    pub async fn call(&self, org: &OrgId, key: &ServerKey, mut call: Call) -> Result<Value, ManagerError> {
+    pub async fn call(&self, org: &OrgId, key: &ServerKey, mut call: Call) -> Result<Box<RawValue>, ManagerError> {
         let handle = self.handle(org, key)?;
         let settings = &self.inner.shared.settings;
         let began = Instant::now();
@@ -122,6 +131,7 @@ impl Manager {
             },
         };
         call.deadline = deadline.saturating_sub(began.elapsed());
+        call.beside = call.beside.map(|company| Masked::wrap(company, &handle.link.redactor));
         let answer = masking_progress(&handle.link.redactor, call, |call| using.connection.call(call)).await;
         finish(&handle, using, answer)
     }
@@ -134,10 +144,12 @@ impl Manager {
         method: &str,
         params: Value,
     ) -> Result<Value, ManagerError> {
-        let handle = self.handle(org, key)?;
-        let using = handle.enter(self.inner.shared.settings.wait).await?;
-        let answer = using.connection.request(method, params).await;
-        finish(&handle, using, answer)
+        let params = to_raw_value(&params).ok().and_then(|raw| Shallow::read(&raw)).unwrap_or_default();
+        let (_stop, stopped) = watch::channel(false);
+        let call = Call::new(method, params, self.inner.shared.settings.options.answer, stopped);
+        let answer = self.call(org, key, call).await?;
+        let read = serde_json::from_str(answer.get());
+        read.map_err(|error| ManagerError::Call(CallError::Nonsense(error.to_string())))
     }
 
     /// Connects a server anew, with the values that its variables have now and as if it had never failed. Whether that works is
@@ -210,17 +222,17 @@ async fn stopped(call: &mut Call) {
 }
 
 /// Makes a call whose progress loses what must not be seen before it gets to the caller.
-async fn masking_progress<F: Future<Output = Result<Value, CallError>>>(
+async fn masking_progress<F: Future<Output = Result<Box<RawValue>, CallError>>>(
     redactor: &Redactor,
     mut call: Call,
     make: impl FnOnce(Call) -> F,
-) -> Result<Value, CallError> {
+) -> Result<Box<RawValue>, CallError> {
     let Some(told) = call.progress.take_if(|_| !redactor.is_empty()) else { return make(call).await };
     let (sender, mut progress) = mpsc::unbounded_channel();
     call.progress = Some(sender);
-    let pass_on = |(fraction, message): (Option<f64>, Option<String>)| {
+    let pass_on = |params: Value| {
         // Who does not listen any more misses nothing.
-        let _ = told.send((fraction, message.map(|message| redactor.text(&message))));
+        let _ = told.send(redactor.words(params));
     };
     let mut making = std::pin::pin!(make(call));
     let answer = loop {
@@ -237,13 +249,17 @@ async fn masking_progress<F: Future<Output = Result<Value, CallError>>>(
 }
 
 /// What a call's end says of its server, and what the caller gets to see of it.
-fn finish(handle: &Handle, mut using: Using, answer: Result<Value, CallError>) -> Result<Value, ManagerError> {
+fn finish(
+    handle: &Handle,
+    mut using: Using,
+    answer: Result<Box<RawValue>, CallError>,
+) -> Result<Box<RawValue>, ManagerError> {
     let redactor = &handle.link.redactor;
     using.answered = answer.is_ok();
     // A server is not asked how it is while it is in use.
     drop(using);
     match answer {
-        Ok(value) => Ok(redactor.result(value)),
+        Ok(result) => Ok(redactor.raw(result)),
         Err(error) => match redactor.error(error) {
             CallError::NeedsAuth { challenge } => {
                 // Some calls need more rights than others. Whether the server is to be used at all shows when it is asked.

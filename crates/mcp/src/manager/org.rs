@@ -38,6 +38,11 @@ struct Still {
 }
 
 impl Still {
+    /// A variable may have got a value: that is looked at when somebody uses it.
+    fn is_hopeful(&self) -> bool {
+        matches!(self.error, ManagerError::EnvNotSet(_))
+    }
+
     fn because(status: Status, reason: &str, error: Option<ManagerError>) -> Box<Self> {
         let reason = reason.to_owned();
         let error = error.unwrap_or_else(|| ManagerError::NotConnected { status, reason: reason.clone() });
@@ -200,6 +205,13 @@ impl Org {
         self.servers.get(key).map(|server| server.shown(key))
     }
 
+    pub(super) fn standing(&self, key: &ServerKey) -> Option<(Status, bool)> {
+        Some(match &self.servers.get(key)?.slot {
+            Slot::Linked(handle) => handle.link.standing(),
+            Slot::Still(still) => (still.status, still.is_hopeful()),
+        })
+    }
+
     pub(super) fn all_shown(&self) -> Vec<ServerState> {
         self.servers.iter().map(|(key, server)| server.shown(key)).collect()
     }
@@ -252,7 +264,7 @@ impl Server {
                 logs: Vec::new(),
                 pid: None,
                 attempts: 0,
-                hopeful: matches!(still.error, ManagerError::EnvNotSet(_)),
+                hopeful: still.is_hopeful(),
                 challenge: None,
             },
         }

@@ -149,6 +149,10 @@ impl Serving<'_> {
                 self.link.log(&text);
                 None
             }
+            Some(Notice::Told { method, params }) => {
+                self.link.told(&method, &params);
+                None
+            }
             Some(Notice::Closed(reason)) => Some(Ended::Died(reason)),
             None => Some(Ended::Died("its connection ended".to_owned())),
         }

@@ -161,20 +161,31 @@ pub enum Change {
         /// Whether they are others than those known until now.
         different: bool,
     },
+    /// A server said that something else of it is other than before: its prompts or resources, or one resource.
+    Told {
+        /// Whose it is.
+        org: OrgId,
+        /// Which server.
+        key: ServerKey,
+        /// The protocol's method.
+        method: String,
+        /// Its parameters.
+        params: Value,
+    },
 }
 
 impl Change {
     /// Whose server it is about.
     pub fn org(&self) -> &OrgId {
         match self {
-            Self::Status { org, .. } | Self::Tools { org, .. } => org,
+            Self::Status { org, .. } | Self::Tools { org, .. } | Self::Told { org, .. } => org,
         }
     }
 
     /// The server that it is about.
     pub fn key(&self) -> &ServerKey {
         match self {
-            Self::Status { key, .. } | Self::Tools { key, .. } => key,
+            Self::Status { key, .. } | Self::Tools { key, .. } | Self::Told { key, .. } => key,
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Status;
+use super::company::Desk;
 use super::link::{Ask, Hope, Link};
 use super::pace::{Next, Pace};
 use super::serve::{Ended, serve};
@@ -273,7 +274,7 @@ async fn open(link: &Link, told: mpsc::UnboundedSender<Notice>) -> Result<Connec
         Endpoint::Stdio { .. } => link.shared.starts.clone().acquire_owned().await.ok(),
         Endpoint::Remote { .. } => None,
     };
-    let opening = Connection::open(endpoint, &settings.options, link.tokens.clone(), told);
+    let opening = Connection::open_answering(endpoint, &settings.options, link.tokens.clone(), told, Arc::new(Desk));
     tokio::pin!(opening);
     if place.is_some()
         && let Ok(opened) = timeout(settings.place, &mut opening).await

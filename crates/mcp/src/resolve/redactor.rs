@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::connection::CallError;
 use crate::tool::ToolDefinition;
@@ -112,7 +113,27 @@ impl Redactor {
         }
         let all = self.all();
         let secret = |needles: &Needles| needles.iter().any(|needle| needle.secret);
-        if all.iter().any(secret) { cleaned(&all, value) } else { value }
+        if all.iter().any(secret) { cleaned(&all, value, true) } else { value }
+    }
+
+    /// The same for a result that is still text.
+    pub fn raw(&self, raw: Box<RawValue>) -> Box<RawValue> {
+        if self.is_empty() {
+            return raw;
+        }
+        let all = self.all();
+        if !all.iter().any(|needles| needles.iter().any(|needle| needle.secret)) {
+            return raw;
+        }
+        let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { return raw };
+        let clean = cleaned(&all, value.clone(), true);
+        // What had nothing in it stays as it came.
+        if clean == value { raw } else { to_raw_value(&clean).unwrap_or(raw) }
+    }
+
+    /// What a server says to people in an object, without any of the values.
+    pub fn words(&self, value: Value) -> Value {
+        if self.is_empty() { value } else { cleaned(&self.all(), value, false) }
     }
 
     /// A text that means something to machines, without the secrets among the values.
@@ -159,12 +180,12 @@ fn masked(all: &[Needles], text: &str, secrets_only: bool) -> String {
     text
 }
 
-fn cleaned(all: &[Needles], value: Value) -> Value {
+fn cleaned(all: &[Needles], value: Value, secrets_only: bool) -> Value {
     match value {
-        Value::String(text) => Value::String(masked(all, &text, true)),
-        Value::Array(items) => items.into_iter().map(|item| cleaned(all, item)).collect(),
+        Value::String(text) => Value::String(masked(all, &text, secrets_only)),
+        Value::Array(items) => items.into_iter().map(|item| cleaned(all, item, secrets_only)).collect(),
         Value::Object(map) => {
-            let entry = |(key, value): (String, Value)| (masked(all, &key, true), cleaned(all, value));
+            let entry = |(key, value): (String, Value)| (masked(all, &key, true), cleaned(all, value, secrets_only));
             Value::Object(map.into_iter().map(entry).collect())
         }
         other => other,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kitbag_mcp::connection::{Notice, Options};
 use serde_json::json;
 
-use crate::support::{Seen, call, open, options, text, try_open, twin};
+use crate::support::{Seen, call, called, open, options, text, try_open, twin};
 
 #[tokio::test]
 async fn every_revision_with_a_session_is_spoken() {
@@ -36,7 +36,7 @@ async fn a_server_without_sessions_is_spoken_to_without() {
     assert_eq!(opened.connection.protocol_version(), "2026-07-28");
     assert_eq!(opened.connection.server_info()["name"], "twin");
     assert_eq!(opened.connection.tools().await.unwrap().ttl, Some(Duration::from_secs(60)));
-    let result = opened.connection.call(call("echo", json!({"a": 1}))).await.unwrap();
+    let result = called(&opened.connection, call("echo", json!({"a": 1}))).await.unwrap();
     assert_eq!(text(&result), "{\"a\": 1}");
     opened.connection.ping().await.unwrap();
     // Every request stands for itself.

@@ -6,17 +6,17 @@ use kitbag_mcp::connection::{CallError, Options};
 use kitbag_model::RemoteKind;
 use serde_json::json;
 
-use crate::support::{WebTwin, call, open, options, remote, text, try_open};
+use crate::support::{WebTwin, call, called, open, options, remote, text, try_open};
 
 #[tokio::test]
 async fn messages_are_posted_where_the_stream_says() {
     let twin = WebTwin::start("old", &[]).await;
     let mut opened = open(&remote(RemoteKind::Sse, twin.url("/sse"))).await;
     assert_eq!(opened.connection.tools().await.unwrap().tools.len(), 1);
-    let result = opened.connection.call(call("echo", json!({"a": 1}))).await.unwrap();
+    let result = called(&opened.connection, call("echo", json!({"a": 1}))).await.unwrap();
     assert_eq!(text(&result), "{\"a\": 1}");
     assert!(!twin.seen.has("server/discover"));
-    opened.connection.call(call("end", json!({}))).await.unwrap();
+    called(&opened.connection, call("end", json!({}))).await.unwrap();
     assert_eq!(opened.the_end().await.0, "the server ended its stream");
     assert!(matches!(opened.connection.ping().await, Err(CallError::Disconnected(_))));
 }

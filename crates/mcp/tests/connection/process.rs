@@ -7,7 +7,7 @@ use kitbag_mcp::endpoint::Endpoint;
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::support::{Seen, call, is_alive, open, options, text, try_open, twin};
+use crate::support::{Seen, call, called, is_alive, open, options, text, try_open, twin};
 
 #[tokio::test]
 async fn it_is_started_as_it_is_written() {
@@ -20,7 +20,7 @@ async fn it_is_started_as_it_is_written() {
     let endpoint = Endpoint::Stdio { command, args, cwd: Some(folder.path().to_owned()), env };
     let options = Options { pass_environment: vec!["CARGO_PKG_NAME".to_owned()], ..options() };
     let opened = try_open(&endpoint, &options).await.unwrap();
-    let result = opened.connection.call(call("whoami", json!({}))).await.unwrap();
+    let result = called(&opened.connection, call("whoami", json!({}))).await.unwrap();
     assert_eq!(result["argv"], json!(["a b=1", "q='\"$HOME\";ls="]));
     assert_eq!(result["folder"], folder.path().canonicalize().unwrap().to_str().unwrap());
     assert_eq!(result["environment"]["TOKEN"], "s3cr3t \"x\"");
@@ -90,7 +90,7 @@ async fn a_server_that_dies_at_once_leaves_its_last_words() {
 #[tokio::test]
 async fn a_server_that_dies_in_a_call_fails_that_call() {
     let mut opened = open(&twin("dies_mid_call", &[])).await;
-    let error = opened.connection.call(call("die", json!({}))).await.unwrap_err();
+    let error = called(&opened.connection, call("die", json!({}))).await.unwrap_err();
     let expected = "the server ended with exit code 3";
     assert!(matches!(&error, CallError::Disconnected(why) if why == expected), "{error}");
     assert_eq!(opened.the_end().await.0, expected);
@@ -100,7 +100,7 @@ async fn a_server_that_dies_in_a_call_fails_that_call() {
 #[tokio::test]
 async fn what_a_server_said_before_it_died_counts() {
     let mut opened = open(&twin("dies_after_call", &[])).await;
-    let result = opened.connection.call(call("echo", json!({}))).await.unwrap();
+    let result = called(&opened.connection, call("echo", json!({}))).await.unwrap();
     assert_eq!(text(&result), "{}");
     assert_eq!(opened.the_end().await.0, "the server ended with exit code 0");
 }
@@ -116,7 +116,7 @@ async fn a_server_that_is_killed_is_noticed() {
 #[tokio::test]
 async fn a_close_ends_the_whole_tree() {
     let opened = open(&twin("leaves_children", &[])).await;
-    let result = opened.connection.call(call("leave", json!({}))).await.unwrap();
+    let result = called(&opened.connection, call("leave", json!({}))).await.unwrap();
     let (child, hidden) = (opened.connection.pid().unwrap(), result["pid"].as_u64().unwrap());
     assert!(is_alive(hidden) && is_alive(child.into()));
     opened.connection.close().await;
@@ -126,7 +126,7 @@ async fn a_close_ends_the_whole_tree() {
 #[tokio::test]
 async fn a_connection_that_nobody_has_any_more_ends_its_server() {
     let opened = open(&twin("leaves_children", &[])).await;
-    let hidden = opened.connection.call(call("leave", json!({}))).await.unwrap()["pid"].as_u64().unwrap();
+    let hidden = called(&opened.connection, call("leave", json!({}))).await.unwrap()["pid"].as_u64().unwrap();
     let another = opened.connection.clone();
     drop(opened);
     another.ping().await.unwrap();

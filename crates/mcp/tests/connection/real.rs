@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::{mpsc, watch};
 
-use crate::support::{Opened, call, installed, is_alive, open, remote, text};
+use crate::support::{Opened, call, called, installed, is_alive, open, remote, text};
 
 fn node(package: &str, args: &[&str]) -> Endpoint {
     let node = installed("KITBAG_TEST_NODE_MODULES", ".bin/node").display().to_string();
@@ -37,19 +37,19 @@ async fn everything(mut opened: Opened) {
     assert_eq!(opened.connection.protocol_version(), "2025-11-25");
     assert!(opened.connection.server_info()["name"].as_str().unwrap().contains("everything"));
     has(&opened, "echo").await;
-    let result = opened.connection.call(call("echo", json!({"message": "hello"}))).await.unwrap();
+    let result = called(&opened.connection, call("echo", json!({"message": "hello"}))).await.unwrap();
     assert!(text(&result).contains("hello"), "{result}");
-    let image = opened.connection.call(call("get-tiny-image", json!({}))).await.unwrap();
+    let image = called(&opened.connection, call("get-tiny-image", json!({}))).await.unwrap();
     assert!(image["content"].as_array().unwrap().iter().any(|block| block["type"] == "image"), "{image}");
-    let error = opened.connection.call(call("no-such-tool", json!({}))).await;
+    let error = called(&opened.connection, call("no-such-tool", json!({}))).await;
     assert!(matches!(&error, Err(CallError::Refused { .. })) || error.unwrap()["isError"] == true);
     let (progress, mut steps) = mpsc::unbounded_channel();
     let (stop, stopped) = watch::channel(false);
     let mut long = call("trigger-long-running-operation", json!({"duration": 600, "steps": 6000}));
     (long.progress, long.stop) = (Some(progress), stopped);
     let connection = opened.connection.clone();
-    let calling = tokio::spawn(async move { connection.call(long).await });
-    assert!(steps.recv().await.unwrap().0.is_some());
+    let calling = tokio::spawn(async move { called(&connection, long).await });
+    assert!(steps.recv().await.unwrap()["progress"].is_number());
     stop.send(true).unwrap();
     assert!(matches!(calling.await.unwrap(), Err(CallError::Cancelled)));
     opened.connection.ping().await.unwrap();
@@ -111,7 +111,8 @@ async fn the_file_system() {
     std::fs::write(inside.join("a.txt"), "inside").unwrap();
     let opened = open(&node("server-filesystem", &[inside.to_str().unwrap()])).await;
     has(&opened, "read_text_file").await;
-    let read = async |path: &Path| opened.connection.call(call("read_text_file", json!({"path": path}))).await.unwrap();
+    let read =
+        async |path: &Path| called(&opened.connection, call("read_text_file", json!({"path": path}))).await.unwrap();
     assert_eq!(text(&read(&inside.join("a.txt")).await), "inside");
     assert_eq!(read(Path::new("/etc/passwd")).await["isError"], true);
 }
@@ -126,8 +127,8 @@ async fn the_memory() {
     let opened = open(&endpoint).await;
     has(&opened, "create_entities").await;
     let entity = json!({"entities": [{"name": "Ada", "entityType": "person", "observations": ["wrote"]}]});
-    opened.connection.call(call("create_entities", entity)).await.unwrap();
-    let graph = opened.connection.call(call("read_graph", json!({}))).await.unwrap();
+    called(&opened.connection, call("create_entities", entity)).await.unwrap();
+    let graph = called(&opened.connection, call("read_graph", json!({}))).await.unwrap();
     assert_eq!(graph["structuredContent"]["entities"][0]["name"], "Ada", "{graph}");
 }
 
@@ -136,7 +137,7 @@ async fn the_time() {
     let opened = open(&python("mcp-server-time", &["--local-timezone", "UTC"])).await;
     assert_eq!(opened.connection.protocol_version(), "2026-07-28");
     has(&opened, "get_current_time").await;
-    let now = opened.connection.call(call("get_current_time", json!({"timezone": "Europe/Berlin"}))).await.unwrap();
+    let now = called(&opened.connection, call("get_current_time", json!({"timezone": "Europe/Berlin"}))).await.unwrap();
     let now: Value = serde_json::from_str(text(&now)).unwrap();
     assert_eq!(now["timezone"], "Europe/Berlin");
 }
@@ -150,7 +151,7 @@ async fn git_and_a_kill() {
     std::fs::write(folder.path().join("new.txt"), "x").unwrap();
     let mut opened = open(&python("mcp-server-git", &["--repository", &path])).await;
     has(&opened, "git_status").await;
-    let status = opened.connection.call(call("git_status", json!({"repo_path": path}))).await.unwrap();
+    let status = called(&opened.connection, call("git_status", json!({"repo_path": path}))).await.unwrap();
     assert!(text(&status).contains("new.txt"), "{status}");
     let pid = rustix::process::Pid::from_raw(opened.connection.pid().unwrap().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

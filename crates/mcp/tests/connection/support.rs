@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kitbag_guard::child::{Child, ChildSpec};
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_mcp::connection::{Call, ConnectError, Connection, Notice, Options};
+use kitbag_mcp::connection::{Call, CallError, ConnectError, Connection, Notice, Options};
 use kitbag_mcp::endpoint::Endpoint;
 use kitbag_model::RemoteKind;
 use serde_json::{Map, Value};
@@ -137,7 +137,7 @@ pub fn call(tool: &str, args: Value) -> Call {
     let args: Map<String, Value> = args.as_object().unwrap().clone();
     // The sender is gone, as it is with a caller that never stops a call.
     let stop = watch::channel(false).1;
-    Call { tool: tool.to_owned(), args, deadline: Duration::from_secs(60), progress: None, stop }
+    Call::of_tool(tool, &args, Duration::from_secs(60), stop)
 }
 
 /// The text of a result's first block.
@@ -175,4 +175,10 @@ pub fn installed(variable: &str, inside: &str) -> PathBuf {
     let path = PathBuf::from(base).join(inside);
     assert!(path.exists(), "{} is missing: run `scripts/test`, which installs it", path.display());
     path
+}
+
+/// Makes a call and reads its result.
+pub async fn called(connection: &Connection, call: Call) -> Result<Value, CallError> {
+    let result = connection.call(call).await?;
+    Ok(serde_json::from_str(result.get()).unwrap())
 }

@@ -8,7 +8,7 @@ use kitbag_model::RemoteKind;
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::support::{WebTwin, call, open, options, remote, try_open};
+use crate::support::{WebTwin, call, called, open, options, remote, try_open};
 
 /// Tokens in the order in which they are tried.
 struct Queue {
@@ -70,7 +70,7 @@ async fn another_token_is_tried_as_long_as_there_is_one() {
 async fn a_call_that_needs_more_says_so() {
     let twin = WebTwin::start("refuses_calls", &[]).await;
     let opened = open(&twin.endpoint()).await;
-    let error = opened.connection.call(call("echo", json!({}))).await.unwrap_err();
+    let error = called(&opened.connection, call("echo", json!({}))).await.unwrap_err();
     let CallError::NeedsAuth { challenge: Some(challenge) } = error else { panic!("{error}") };
     assert_eq!(challenge, "Bearer error=\"insufficient_scope\", scope=\"more\"");
     opened.connection.ping().await.unwrap();

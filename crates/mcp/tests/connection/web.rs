@@ -10,7 +10,7 @@ use kitbag_model::RemoteKind;
 use serde_json::json;
 
 use crate::conformance;
-use crate::support::{WebTwin, call, open, options, remote, text, try_open};
+use crate::support::{WebTwin, call, called, open, options, remote, text, try_open};
 
 #[tokio::test]
 async fn a_session_is_opened_used_and_ended() {
@@ -20,7 +20,7 @@ async fn a_session_is_opened_used_and_ended() {
     let opened = open(&endpoint).await;
     assert_eq!(opened.connection.protocol_version(), "2025-11-25");
     assert_eq!(opened.connection.tools().await.unwrap().tools[0].raw["x-ours"], json!([1]));
-    let result = opened.connection.call(call("echo", json!({"a": 1}))).await.unwrap();
+    let result = called(&opened.connection, call("echo", json!({"a": 1}))).await.unwrap();
     assert_eq!(text(&result), "{\"a\": 1}");
     twin.seen.wait(|request| request["verb"] == "GET").await;
     opened.connection.close().await;
@@ -48,11 +48,11 @@ async fn without_a_session_marked_arguments_go_into_headers_and_bad_marks_leave_
     let opened = open(&twin.endpoint()).await;
     assert_eq!(opened.connection.protocol_version(), "2026-07-28");
     let where_ = "Köln\r\nX-Evil: 1";
-    opened.connection.call(call("marked", json!({"where": where_}))).await.unwrap();
-    let called = twin.seen.wait(|request| request["message"]["method"] == "tools/call").await;
-    assert_eq!(called["headers"]["mcp-name"], "marked");
-    assert_eq!(called["headers"]["mcp-param-where"], "=?base64?S8O2bG4NClgtRXZpbDogMQ==?=");
-    assert!(called["headers"].get("x-evil").is_none());
+    called(&opened.connection, call("marked", json!({"where": where_}))).await.unwrap();
+    let seen = twin.seen.wait(|request| request["message"]["method"] == "tools/call").await;
+    assert_eq!(seen["headers"]["mcp-name"], "marked");
+    assert_eq!(seen["headers"]["mcp-param-where"], "=?base64?S8O2bG4NClgtRXZpbDogMQ==?=");
+    assert!(seen["headers"].get("x-evil").is_none());
     let list = opened.connection.tools().await.unwrap();
     assert_eq!(list.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["echo", "marked"]);
     assert!(list.warnings[0].contains("`bad` is left out"), "{:?}", list.warnings);
@@ -60,7 +60,7 @@ async fn without_a_session_marked_arguments_go_into_headers_and_bad_marks_leave_
     // Giving up means hanging up there.
     let mut hanging = call("echo", json!({"hang": true}));
     hanging.deadline = Duration::from_millis(200);
-    assert!(matches!(opened.connection.call(hanging).await, Err(CallError::Timeout(_))));
+    assert!(matches!(called(&opened.connection, hanging).await, Err(CallError::Timeout(_))));
     opened.connection.ping().await.unwrap();
     assert!(!twin.seen.has("notifications/cancelled"));
 }
@@ -126,7 +126,7 @@ async fn failed_call(behaviour: &str, more: &[String]) -> CallError {
     if behaviour == "drips" {
         calling.deadline = Duration::from_millis(300);
     }
-    let error = opened.connection.call(calling).await.unwrap_err();
+    let error = called(&opened.connection, calling).await.unwrap_err();
     // It costs that call and nothing else.
     opened.connection.ping().await.unwrap();
     error
@@ -156,7 +156,7 @@ async fn a_storm_of_events_is_slowed_down() {
     let twin = WebTwin::start("storms", &[]).await;
     let mut opened = open(&twin.endpoint()).await;
     for _ in 0..20 {
-        opened.connection.call(call("echo", json!({}))).await.unwrap();
+        called(&opened.connection, call("echo", json!({}))).await.unwrap();
     }
     opened.connection.close().await;
     let said = opened.the_end().await.1.len();
@@ -167,7 +167,7 @@ async fn a_storm_of_events_is_slowed_down() {
 async fn events_are_read_however_they_are_cut() {
     let twin = WebTwin::start("odd_events", &[]).await;
     let mut opened = open(&twin.endpoint()).await;
-    let result = opened.connection.call(call("echo", json!({"a": "é"}))).await.unwrap();
+    let result = called(&opened.connection, call("echo", json!({"a": "é"}))).await.unwrap();
     assert_eq!(text(&result), "{\"a\": \"\\u00e9\"}");
     opened.wait_for(&Notice::ToolsChanged).await;
 }
@@ -188,7 +188,7 @@ async fn what_a_server_says_by_itself_is_heard_again_after_a_break() {
 async fn a_session_that_is_forgotten_ends_the_connection() {
     let twin = WebTwin::start("forgets", &[]).await;
     let mut opened = open(&twin.endpoint()).await;
-    let error = opened.connection.call(call("echo", json!({}))).await.unwrap_err();
+    let error = called(&opened.connection, call("echo", json!({}))).await.unwrap_err();
     assert!(matches!(error, CallError::Disconnected(_)), "{error}");
     assert_eq!(opened.the_end().await.0, "the server has forgotten the session");
 }

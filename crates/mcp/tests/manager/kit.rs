@@ -164,13 +164,14 @@ impl Kit {
 pub async fn call(manager: &Manager, org: &OrgId, key: &str, tool: &str, args: Value) -> Result<String, ManagerError> {
     let Value::Object(args) = args else { panic!("arguments are an object") };
     let answer = manager.call(org, &self::key(key), request(tool, args)).await?;
+    let answer: Value = serde_json::from_str(answer.get()).unwrap();
     Ok(answer["content"][0]["text"].as_str().unwrap().to_owned())
 }
 
 pub fn request(tool: &str, args: Map<String, Value>) -> Call {
     // Nobody stops it: the sender is gone.
     let stop = watch::channel(false).1;
-    Call { tool: tool.to_owned(), args, deadline: NEVER, progress: None, stop }
+    Call::of_tool(tool, &args, NEVER, stop)
 }
 
 pub fn key(text: &str) -> ServerKey {

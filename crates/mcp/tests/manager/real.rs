@@ -84,7 +84,7 @@ async fn they_connect_list_answer_and_come_back() {
     let mut call = request("trigger-long-running-operation", args);
     call.progress = Some(progress);
     kit.manager.call(&kit.org, &key("app~everything"), call).await.unwrap();
-    assert!(steps.recv().await.unwrap().0.is_some());
+    assert!(steps.recv().await.unwrap()["progress"].is_number());
 
     // The lazy one starts when it is called. It has no repository to tell of, which is an answer too.
     let status = kit.call("app~git", "git_status", json!({ "repo_path": folder })).await.unwrap();

@@ -1,28 +1,42 @@
 //! Asking for a call: is there such a tool, do the arguments fit, is there room; then it is recorded, and runs or waits for a yes.
 
+use std::sync::{Arc, OnceLock};
+
 use kitbag_model::{
-    CallStatus, ChatId, Content, ContentHash, Hasher, MessageId, NewMessage, NewToolCall, OrgId, Parent, Role,
-    Timestamp, ToolCall, ToolCallId, ToolId,
+    CallStatus, ChatId, Content, ContentHash, Hasher, ManifestId, MessageId, NewMessage, NewToolCall, OrgId, Parent,
+    Role, Timestamp, ToolCall, ToolCallId, ToolId,
 };
-use kitbag_runner::ArgumentError;
-use kitbag_store::{AddMessageError, StoreError, WriteTx};
+use kitbag_runner::{ArgumentError, Ready};
+use kitbag_store::{AddMessageError, StoreError, WriteTx, asked_details};
 use serde_json::{Map, Value, json};
 
-use super::Calls;
+use super::behind::Record;
+use super::company::Answered;
+use super::live::Live;
 use super::queue::too_many;
+use super::{Calls, Company};
 use crate::api::error::{ApiError, Code};
+use crate::resolution::Bounds;
 use crate::toolsets::Callable;
 
 /// What is asked for.
 pub(crate) struct Ask {
     pub(crate) chat: ChatId,
+    /// The state that the chat's workspace is at ([`Calls::stand`]): whoever asks has seen that there is such a chat.
+    pub(crate) stand: Option<ManifestId>,
     pub(crate) tool: ToolId,
     pub(crate) args: Map<String, Value>,
     /// The message that it belongs to; none adds one.
     pub(crate) message: Option<MessageId>,
     /// The caller's own name for this request.
     pub(crate) key: Option<String>,
+    /// Whether the caller is told that it was taken, and not how it ended.
+    pub(crate) at_once: bool,
     pub(crate) who: String,
+    /// Which tools may be called at all.
+    pub(crate) bounds: Bounds,
+    /// Who made it, if that matters to how it is made.
+    pub(crate) company: Option<Arc<Company>>,
 }
 
 impl Ask {
@@ -36,30 +50,58 @@ impl Ask {
     }
 }
 
+/// A call that was asked for.
+pub(crate) struct Asked {
+    pub(crate) call: Arc<ToolCall>,
+    /// What is known of it while it runs, if whoever asked for it has it.
+    pub(super) live: Option<Arc<Live>>,
+}
+
+impl Asked {
+    /// What its server answered, as it came, when it is over.
+    pub(crate) fn answered(&self) -> Option<Answered> {
+        self.live.as_ref()?.answered()
+    }
+}
+
+impl From<ToolCall> for Asked {
+    fn from(call: ToolCall) -> Self {
+        Self { call: Arc::new(call), live: None }
+    }
+}
+
 impl Calls {
     /// Asks for a call. Two requests of one key are one call: then it is the one that was asked for before.
-    pub(crate) async fn ask(&self, org: &OrgId, mut ask: Ask) -> Result<ToolCall, ApiError> {
+    pub(crate) async fn ask(&self, org: &OrgId, mut ask: Ask) -> Result<Asked, ApiError> {
         ask.tool = self.0.toolsets.canonical(org, ask.tool).await?;
         if let Some(call) = self.asked_before(org, &ask).await? {
-            return Ok(call);
+            return Ok(call.into());
         }
+        ask.bounds.check(&self.0.toolsets, org, &ask.tool).await?;
         let callable = self.0.toolsets.callable(org, &ask.tool).await?;
         self.check(&callable, &ask.args).await?;
+        if self.may_follow(&ask, &callable)
+            && let Some(asked) = self.ask_behind(org, &ask, &callable).await?
+        {
+            return Ok(asked);
+        }
         let asks_somebody = callable.tool.effective.requires_confirmation.value;
         match self.record(org, &ask, &callable, asks_somebody).await {
             Err(RecordError::KeyTaken) => {
                 let call = self.asked_before(org, &ask).await?;
                 let gone = || ApiError::new(Code::Conflict, "another request with this key came at the same moment");
-                call.ok_or_else(gone)
+                call.map(Asked::from).ok_or_else(gone)
             }
             Err(RecordError::Refused(error)) => Err(error),
             Ok(Recorded { call, running }) => {
                 self.tell(org, &call);
+                let call = Arc::new(call);
+                let live = running.as_ref().map(super::run::Place::live);
                 match running {
-                    Some(place) => self.start(place, call.clone(), callable),
+                    Some(place) => self.start(place, Arc::clone(&call), callable, Record::Now),
                     None => self.expire_later(org, call.expires_at),
                 }
-                Ok(call)
+                Ok(Asked { call, live })
             }
         }
     }
@@ -79,11 +121,7 @@ impl Calls {
 
     /// Whether the arguments fit the tool's schema.
     pub(super) async fn check(&self, callable: &Callable, args: &Map<String, Value>) -> Result<(), ApiError> {
-        let (schemas, schema) = (self.0.schemas.clone(), callable.tool.input_schema.clone());
-        let args = args.clone();
-        // A stranger's schema may take its time.
-        let checked = tokio::task::spawn_blocking(move || schemas.check(&schema, &args));
-        let checked = checked.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let checked = self.fits(&callable.input, &callable.tool.input_schema, args).await;
         checked.map_err(|error| {
             let message = format!("{}: {error}", callable.tool.id);
             match error {
@@ -94,6 +132,27 @@ impl Calls {
                 ArgumentError::Schema(_) => ApiError::new(Code::Conflict, message),
             }
         })
+    }
+
+    /// Whether values fit a schema, which is made ready once. A stranger's schema may take its time: then nobody else waits.
+    pub(super) async fn fits(
+        &self,
+        ready: &OnceLock<Ready>,
+        schema: &Value,
+        values: &Map<String, Value>,
+    ) -> Result<(), ArgumentError> {
+        if let Some(ready) = ready.get().filter(|ready| ready.is_quick(values)) {
+            return ready.check(schema, values);
+        }
+        let (schemas, schema, values) = (self.0.schemas.clone(), schema.clone(), values.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            let ready = schemas.ready(&schema);
+            let checked = ready.check(&schema, &values);
+            (ready, checked)
+        });
+        let (made, checked) = work.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        ready.get_or_init(|| made);
+        checked
     }
 
     async fn record(
@@ -107,7 +166,7 @@ impl Calls {
         // Before the record: whoever finds it must find that it runs. What is not recorded gives its place back.
         let running = match asks_somebody {
             true => None,
-            false => Some(self.take_place(org, ask.chat, id, callable.toolset())?),
+            false => Some(self.take_place(org, ask.chat, id, callable.toolset(), ask.company.clone())?),
         };
         match (self.insert(org, ask, callable, id, asks_somebody).await, running) {
             (Ok(call), running) => Ok(Recorded { call, running }),
@@ -145,16 +204,13 @@ impl Calls {
             expires_at: asks_somebody.then(|| Timestamp::now().plus_seconds(timeout)),
             asked_by: ask.who.clone(),
             idempotency: ask.key.clone().map(|key| (key, ask.digest())),
-            node: self.0.node.clone(),
+            node: self.0.node.to_string(),
         };
         let call = tx.insert_call(&new).await.map_err(|error| match error {
             StoreError::Exists if ask.key.is_some() => RecordError::KeyTaken,
             error => error.into(),
         })?;
-        let details = json!({
-            "toolId": call.tool_id, "chatId": call.chat_id, "argsSha256": call.args_sha256,
-            "generation": call.generation, "status": call.status,
-        });
+        let details = asked_details(&call, call.status);
         tx.audit(&ask.who, "tool_call.asked", &id.to_string(), &details).await?;
         tx.commit_chat().await?;
         debug_assert_eq!(asks_somebody, call.status == CallStatus::Pending);
@@ -177,8 +233,7 @@ async fn message(tx: &mut WriteTx, ask: &Ask, id: ToolCallId) -> Result<MessageI
         }
         return Ok(message);
     }
-    let block = json!([{ "type": "tool_call", "toolCallId": id, "toolId": ask.tool }]);
-    let content = Content::try_from(block).expect("a block with a type is content");
+    let content = Content::of_call(id, &ask.tool);
     let new = NewMessage { parent: Parent::ActiveLeaf, role: Role::Tool, content };
     match tx.add_message(ask.chat, &new).await {
         Ok(message) => Ok(message.id),

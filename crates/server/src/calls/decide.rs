@@ -1,5 +1,7 @@
 //! A yes or a no to a call that waits for one. It is for the exact call and arguments that were shown, and it is said once.
 
+use std::sync::Arc;
+
 use kitbag_model::{
     CallError, CallErrorCode, CallStatus, ChatId, ContentHash, Decision, OrgId, Timestamp, ToolCall, ToolCallId,
     args_digest,
@@ -7,6 +9,7 @@ use kitbag_model::{
 use serde_json::{Map, Value, json};
 
 use super::Calls;
+use super::behind::Record;
 use crate::api::error::{ApiError, Code};
 
 /// What somebody says about a call.
@@ -67,12 +70,13 @@ impl Calls {
         }
         let edited = verdict.args.filter(|args| *args != call.args);
         self.check(&callable, edited.as_ref().unwrap_or(&call.args)).await?;
-        let place = self.take_place(org, call.chat_id, call.id, callable.toolset())?;
+        let company = self.companies().get(&call.id).cloned();
+        let place = self.take_place(org, call.chat_id, call.id, callable.toolset(), company)?;
         let decision = Decision { approved: true, by: verdict.who, at: Timestamp::now() };
         match self.record_approval(org, &call, &decision, edited.as_ref()).await {
             Ok(Some(approved)) => {
                 self.tell(org, &approved);
-                self.start(place, approved.clone(), callable);
+                self.start(place, Arc::new(approved.clone()), callable, Record::Now);
                 Ok(approved)
             }
             other => {
@@ -114,7 +118,7 @@ impl Calls {
 
     /// Somebody else was quicker, or nobody was quick enough.
     async fn too_late(&self, org: &OrgId, call: ToolCall) -> ApiError {
-        match self.again(org, call).await {
+        match self.again(org, &call).await {
             Ok(call) => decided(&call)
                 .unwrap_or_else(|| ApiError::new(Code::Conflict, "somebody else decides about this call just now")),
             Err(error) => error,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use kitbag_model::{CallError, CallErrorCode, CallStatus, ChatId, OrgId, ToolCall, ToolCallId};
 use serde_json::json;
 
-use super::Calls;
 use super::live::Live;
+use super::{Asked, Calls};
 use crate::api::error::{ApiError, Code};
 
 /// So long a call may take to be over after it was asked to end. A worker kills what does not go by itself long before.
@@ -45,10 +45,11 @@ impl Calls {
                     let mut tx = self.0.store.write(org).await?;
                     tx.audit(who, "tool_call.cancelled", &id.to_string(), &json!({ "chatId": chat })).await?;
                     tx.commit().await?;
-                    self.wait(org, call).await
+                    let asked = Asked { call: Arc::new(call), live: Some(live) };
+                    self.wait(org, asked).await.map(Arc::unwrap_or_clone)
                 }
                 // It may be over since we looked.
-                None => match self.again(org, call).await? {
+                None => match self.again(org, &call).await? {
                     call if call.status == CallStatus::Running => {
                         Err(ApiError::new(Code::Conflict, "the call runs on another server; cancel it there"))
                     }

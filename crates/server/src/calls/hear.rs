@@ -1,5 +1,6 @@
 //! What is heard of a call while it runs, passed on to whoever listens: a few times a second, however much it says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_model::{ChatId, OrgId, ToolCallId};
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
+use super::Company;
 use crate::events::Events;
 
 /// So long is listened before something is passed on.
@@ -58,15 +60,31 @@ impl Heard {
 }
 
 /// Passes on what is heard, to its end.
-pub(super) async fn pass_on(events: Events, call: (OrgId, ChatId, ToolCallId), mut from: UnboundedReceiver<Event>) {
+pub(super) async fn pass_on(
+    events: Events,
+    call: (OrgId, ChatId, ToolCallId),
+    company: Option<Arc<Company>>,
+    mut from: UnboundedReceiver<Event>,
+) {
+    let mut step = 0;
+    let mut tell = |event: &Event| {
+        step += 1;
+        if let Some(company) = &company {
+            company.heard(event, step);
+        }
+    };
     while let Some(first) = from.recv().await {
         let mut heard = Heard::default();
+        tell(&first);
         heard.take(first);
         let end = Instant::now() + TICK;
         loop {
             tokio::select! {
                 event = from.recv() => match event {
-                    Some(event) => heard.take(event),
+                    Some(event) => {
+                        tell(&event);
+                        heard.take(event);
+                    }
                     None => break,
                 },
                 () = sleep_until(end) => break,
@@ -96,7 +114,7 @@ mod tests {
             sender.send(Event::Progress { fraction: Some(n), message: None }).unwrap();
         }
         drop(sender);
-        pass_on(events.clone(), (OrgId::local(), ChatId::generate(), ToolCallId::generate()), receiver).await;
+        pass_on(events.clone(), (OrgId::local(), ChatId::generate(), ToolCallId::generate()), None, receiver).await;
         let progress = bus.recv().await.unwrap();
         assert_eq!((progress.name, &progress.data["fraction"]), ("tool_call_progress", &json!(1.0)));
         let log = bus.recv().await.unwrap();

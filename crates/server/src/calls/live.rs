@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kitbag_model::{CallError, ChatId, OrgId, ToolCall, ToolCallId};
 use kitbag_python::Stop;
 use tokio::sync::watch;
+
+use super::company::{Answered, Company};
 
 type Key = (OrgId, ChatId, ToolCallId);
 
@@ -19,8 +21,11 @@ pub(super) struct Live {
     over: watch::Sender<bool>,
     /// Why it is to end before its time. The first reason counts.
     why: Mutex<Option<CallError>>,
-    /// As it was recorded when it ended.
-    ended: Mutex<Option<ToolCall>>,
+    /// As it was when it ended.
+    ended: Mutex<Option<Arc<ToolCall>>>,
+    /// Who made it, if that matters to how it is made.
+    pub(super) company: Option<Arc<Company>>,
+    answered: OnceLock<Answered>,
 }
 
 impl Live {
@@ -46,16 +51,26 @@ impl Live {
     }
 
     /// It ended like this.
-    pub(super) fn ended(&self, call: ToolCall) {
+    pub(super) fn ended(&self, call: Arc<ToolCall>) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }
 
     /// How it ended, if it ran to its end.
-    pub(super) fn end_of_it(&self) -> Option<ToolCall> {
+    pub(super) fn end_of_it(&self) -> Option<Arc<ToolCall>> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until it is over and recorded.
+    /// Its server answered this.
+    pub(super) fn was_answered(&self, answer: Answered) {
+        let _ = self.answered.set(answer);
+    }
+
+    /// What its server answered.
+    pub(super) fn answered(&self) -> Option<Answered> {
+        self.answered.get().cloned()
+    }
+
+    /// Waits until it is over, and recorded or about to be.
     pub(super) async fn over(&self) {
         let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
@@ -83,7 +98,14 @@ impl Lives {
     }
 
     /// A call that is about to be recorded as running.
-    pub(super) fn add(&self, org: &OrgId, chat: ChatId, id: ToolCallId, toolset: &str) -> Result<Arc<Live>, NotTaken> {
+    pub(super) fn add(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+        toolset: &str,
+        company: Option<Arc<Company>>,
+    ) -> Result<Arc<Live>, NotTaken> {
         let live = Arc::new(Live {
             key: (org.clone(), chat, id),
             toolset: toolset.to_owned(),
@@ -91,6 +113,8 @@ impl Lives {
             over: watch::channel(false).0,
             why: Mutex::default(),
             ended: Mutex::default(),
+            company,
+            answered: OnceLock::new(),
         });
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed {

@@ -1,14 +1,20 @@
 //! A call of an MCP server's tool. It has no workspace: it waits for nobody's turn, leaves no state, and many run at once.
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use kitbag_mcp::connection::Call;
 use kitbag_model::{CallErrorCode, CallOutcome, McpToolName, ServerKey, ToolCall};
 use kitbag_python::Event;
 use kitbag_runner::Ran;
 use kitbag_store::FinishError;
 use serde_json::Value;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::behind::Record;
+use super::company::Answered;
 use super::live::Live;
+use super::plan::BlobsOf;
 use super::run::RunError;
 use super::{Calls, hear};
 use crate::toolsets::Callable;
@@ -18,41 +24,76 @@ impl Calls {
     pub(super) async fn run_mcp(
         &self,
         live: &Live,
-        call: ToolCall,
+        call: Arc<ToolCall>,
         callable: &Callable,
-        server: &ServerKey,
-        tool: &McpToolName,
+        record: Record,
+        (server, tool): (&ServerKey, &McpToolName),
     ) -> Result<(), RunError> {
         let ran = self.ask_server(live, &call, server, tool).await;
         let outcome = self.judged(live, &call, callable, ran).await?;
-        let call = self.record_answer(live, outcome).await?;
+        let call = match record {
+            Record::Now => Arc::new(self.record_answer(live, outcome).await?),
+            Record::Behind(stand) => self.record_behind(live, call, stand, outcome).await,
+        };
         self.announce(live, call);
         Ok(())
     }
 
     async fn ask_server(&self, live: &Live, call: &ToolCall, server: &ServerKey, tool: &McpToolName) -> Ran {
-        let (told, mut progress) = unbounded_channel();
-        let (sender, heard) = unbounded_channel();
-        tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), heard));
-        tokio::spawn(async move {
-            while let Some((fraction, message)) = progress.recv().await {
-                // Who does not listen any more misses nothing.
-                let _ = sender.send(Event::Progress { fraction, message });
-            }
-        });
-        let made = Call {
-            tool: tool.to_string(),
-            args: call.args.clone(),
-            deadline: self.0.settings.tool_timeout,
-            progress: Some(told),
-            stop: live.stop(),
-        };
+        let (told, progress) = unbounded_channel();
+        let mut made = Call::of_tool(tool.as_str(), &call.args, self.0.settings.tool_timeout, live.stop());
+        made.progress = Some(told);
+        if let Some(company) = &live.company {
+            company.params.iter().for_each(|(name, value)| made.params.set(name, value.to_owned()));
+            made.beside = Some(Arc::clone(&company.answers));
+            made.relay = company.relay;
+        }
         let org = &live.key.0;
-        let mut ran = kitbag_runner::run_mcp(self.0.servers.manager(org), org, server, made).await;
+        let answered = |answer: &_| {
+            if let (Some(_), Some(answer)) = (&live.company, Answered::of(answer)) {
+                live.was_answered(answer);
+            }
+        };
+        let running = kitbag_runner::run_mcp(self.0.servers.manager(org), org, server, made, answered);
+        let mut ran = self.hearing(live, progress, running).await;
         if let (Err(error), Some(why)) = (&mut ran.result, live.why())
             && error.code == CallErrorCode::Cancelled
         {
             *error = why;
+        }
+        ran
+    }
+
+    /// Waits for what comes of a call, and passes on what is heard of it meanwhile. Most say nothing.
+    async fn hearing(
+        &self,
+        live: &Live,
+        mut progress: UnboundedReceiver<Value>,
+        running: impl Future<Output = Ran>,
+    ) -> Ran {
+        let mut passing = None;
+        let mut pass_on = |params: Value| {
+            if let Some(company) = &live.company {
+                company.answers.told("notifications/progress", &params);
+            }
+            let sender = passing.get_or_insert_with(|| {
+                let (sender, heard) = unbounded_channel();
+                tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), None, heard));
+                sender
+            });
+            // Who does not listen any more misses nothing.
+            let _ = sender.send(progress_of(&params));
+        };
+        let mut running = pin!(running);
+        let ran = loop {
+            tokio::select! {
+                biased;
+                Some(said) = progress.recv() => pass_on(said),
+                ran = &mut running => break ran,
+            }
+        };
+        while let Ok(said) = progress.try_recv() {
+            pass_on(said);
         }
         ran
     }
@@ -71,11 +112,12 @@ impl Calls {
             Err(error) => outcome.error = Some(error),
             Ok(answer) => {
                 outcome.warnings.extend(self.misfit(callable, &answer).await);
-                // To keep a blob; the folder is not touched, and nobody has to wait.
-                let lease = self.0.workspaces.look(org, *chat).await;
-                let shown = kitbag_runner::returned(&answer);
-                self.plan(org, &lease, call, callable, &shown, &mut outcome).await?;
-                self.keep_result(&lease, answer, &mut outcome).await?;
+                let blobs = BlobsOf::Chat(&self.0.workspaces, org, *chat);
+                if callable.tool.effective.rendering.value.is_some() {
+                    let shown = kitbag_runner::returned(&answer);
+                    self.plan(org, &blobs, call, callable, &shown, &mut outcome).await?;
+                }
+                self.keep_result(&blobs, answer, &mut outcome).await?;
             }
         }
         Ok(outcome)
@@ -83,14 +125,12 @@ impl Calls {
 
     /// Whether the structured answer is what the server said that it would be. If it is not, it is kept and said.
     async fn misfit(&self, callable: &Callable, answer: &Value) -> Option<String> {
-        let schema = callable.tool.output_schema.clone()?;
+        let schema = callable.tool.output_schema.as_ref()?;
         let structured = match answer.get("structuredContent") {
-            Some(Value::Object(structured)) => structured.clone(),
+            Some(Value::Object(structured)) => structured,
             _ => return Some("the server declares structured results, and this one is not".to_owned()),
         };
-        let schemas = self.0.schemas.clone();
-        let checked = tokio::task::spawn_blocking(move || schemas.check(&schema, &structured)).await;
-        let error = checked.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())).err()?;
+        let error = self.fits(&callable.output, schema, structured).await.err()?;
         Some(format!("the structured result is not what the server declares: {error}"))
     }
 
@@ -107,4 +147,15 @@ impl Calls {
         tx.commit_chat().await?;
         Ok(call)
     }
+}
+
+/// What a server says of its progress, as those know it who listen to calls.
+fn progress_of(params: &Value) -> Event {
+    let number = |name: &str| params.get(name).and_then(Value::as_f64);
+    let fraction = match (number("progress"), number("total")) {
+        (Some(done), Some(total)) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
+        _ => None,
+    };
+    let message = params.get("message").and_then(Value::as_str).map(ToOwned::to_owned);
+    Event::Progress { fraction, message }
 }

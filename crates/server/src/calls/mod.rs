@@ -1,9 +1,12 @@
 //! Tool calls: who may make one now, whose turn it is, who decides, and how one ends.
 //!
-//! A call is recorded before it runs and again when it is over; in between no transaction is open. It goes on when whoever asked
+//! A call is recorded before it runs and again when it is over, or both a moment later if it may be lost in a crash; in between no
+//! transaction is open. It goes on when whoever asked
 //! goes away. What runs here is known in memory; what another server on the same database runs is left alone.
 
 mod ask;
+mod behind;
+mod company;
 mod decide;
 mod end;
 mod hear;
@@ -15,8 +18,9 @@ mod queue;
 mod run;
 mod start;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kitbag_model::{CallStatus, ChatId, OrgId, Timestamp, ToolCall, ToolCallId};
@@ -30,12 +34,15 @@ use crate::api::calls::ToolCallView;
 use crate::api::error::ApiError;
 use crate::app::Settings;
 use crate::events::Events;
+use crate::recent::Recent;
 use crate::servers::Servers;
 use crate::stage::Stage;
 use crate::toolsets::Toolsets;
 use crate::workspaces::Workspaces;
 
-pub(crate) use ask::Ask;
+pub(crate) use ask::{Ask, Asked};
+pub(crate) use behind::Stand;
+pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
 use live::Lives;
 use queue::Queue;
@@ -64,6 +71,8 @@ pub struct CallSettings {
     pub max_queue_per_chat: usize,
     /// The most calls of all chats that run or wait for their turn.
     pub max_queue: usize,
+    /// Whether every call is recorded before it runs, and again before its end is told.
+    pub strict_records: bool,
 }
 
 impl Default for CallSettings {
@@ -78,6 +87,7 @@ impl Default for CallSettings {
             pass_environment: PASSED.map(ToOwned::to_owned).into(),
             max_queue_per_chat: 64,
             max_queue: 256,
+            strict_records: false,
         }
     }
 }
@@ -150,16 +160,20 @@ struct Inner {
     settings: CallSettings,
     schemas: Schemas,
     /// What this server is called in the records of calls.
-    node: String,
+    node: Arc<str>,
     lives: Lives,
+    /// Who made the calls that wait for a yes, as far as they wait too.
+    companies: Mutex<HashMap<ToolCallId, Arc<Company>>>,
     queue: Queue,
     places: Arc<Semaphore>,
+    /// The state that the workspace of a chat is at.
+    stands: Recent<(OrgId, ChatId), Stand>,
 }
 
 impl Calls {
     pub(crate) fn new(settings: &Settings, store: &Store, rooms: Rooms) -> Self {
         let Rooms { workspaces, toolsets, workers, servers, events, stage } = rooms;
-        let node = node::name(&settings.data);
+        let node = node::name(&settings.data).into();
         let settings = settings.calls.clone();
         Self(Arc::new(Inner {
             store: store.clone(),
@@ -172,8 +186,10 @@ impl Calls {
             schemas: Schemas::default(),
             node,
             lives: Lives::default(),
+            companies: Mutex::default(),
             queue: Queue::new(settings.max_queue_per_chat, settings.max_queue),
             places: Arc::new(Semaphore::new(AT_ONCE)),
+            stands: Recent::default(),
             settings,
         }))
     }
@@ -192,18 +208,24 @@ impl Calls {
     }
 
     /// Waits until a call is over, if it runs here. The call as it is then.
-    pub(crate) async fn wait(&self, org: &OrgId, call: ToolCall) -> Result<ToolCall, ApiError> {
-        let Some(live) = self.0.lives.find(org, call.chat_id, call.id) else { return self.again(org, call).await };
-        live.over().await;
-        match live.end_of_it() {
-            Some(call) => Ok(call),
-            None => self.again(org, call).await,
+    pub(crate) async fn wait(&self, org: &OrgId, asked: Asked) -> Result<Arc<ToolCall>, ApiError> {
+        let Asked { call, live } = asked;
+        if let Some(live) = live.or_else(|| self.0.lives.find(org, call.chat_id, call.id)) {
+            live.over().await;
+            if let Some(ended) = live.end_of_it() {
+                return Ok(ended);
+            }
         }
+        Ok(Arc::new(self.again(org, &call).await?))
     }
 
-    async fn again(&self, org: &OrgId, call: ToolCall) -> Result<ToolCall, ApiError> {
+    async fn again(&self, org: &OrgId, call: &ToolCall) -> Result<ToolCall, ApiError> {
         let found = self.find(org, call.chat_id, call.id).await?;
         found.ok_or_else(|| ApiError::not_found("tool call", &call.id.to_string()))
+    }
+
+    fn companies(&self) -> MutexGuard<'_, HashMap<ToolCallId, Arc<Company>>> {
+        self.0.companies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whoever listens how a call is now.

@@ -14,9 +14,11 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
+use super::behind::Record;
 use super::live::{Live, NotTaken};
+use super::plan::BlobsOf;
 use super::queue::Ticket;
-use super::{Calls, hear};
+use super::{Calls, Company, hear};
 use crate::api::error::{ApiError, Code};
 use crate::toolsets::{Callable, Runs};
 use crate::workspaces::{Lease, WorkspaceError};
@@ -30,6 +32,13 @@ pub(super) struct Place {
     ticket: Ticket,
 }
 
+impl Place {
+    /// What is known of the call while it runs.
+    pub(super) fn live(&self) -> Arc<Live> {
+        Arc::clone(&self.live)
+    }
+}
+
 impl Calls {
     /// Takes a place for a call that is about to be recorded as running.
     pub(super) fn take_place(
@@ -38,9 +47,10 @@ impl Calls {
         chat: ChatId,
         id: ToolCallId,
         toolset: &str,
+        company: Option<Arc<Company>>,
     ) -> Result<Place, ApiError> {
         let ticket = self.0.queue.enter(org, chat)?;
-        let live = self.0.lives.add(org, chat, id, toolset).map_err(|reason| match reason {
+        let live = self.0.lives.add(org, chat, id, toolset, company).map_err(|reason| match reason {
             NotTaken::Closed => ApiError::new(Code::Unavailable, "the server is stopping; try again"),
             NotTaken::There => ApiError::new(Code::Conflict, "somebody else decides about this call just now"),
         })?;
@@ -52,8 +62,8 @@ impl Calls {
         self.0.lives.remove(&place.live);
     }
 
-    /// Lets a call run that is recorded as running. It goes on whoever waits for it.
-    pub(super) fn start(&self, place: Place, call: ToolCall, callable: Callable) {
+    /// Lets a call run that is recorded as running, or is about to be. It goes on whoever waits for it.
+    pub(super) fn start(&self, place: Place, call: Arc<ToolCall>, callable: Arc<Callable>, record: Record) {
         let calls = self.clone();
         let Place { live, ticket } = place;
         let span = tracing::info_span!("call", id = %call.id, tool = %call.tool_id);
@@ -61,7 +71,7 @@ impl Calls {
             let (org, chat, id) = live.key.clone();
             let running = {
                 let (calls, live) = (calls.clone(), Arc::clone(&live));
-                tokio::spawn(async move { calls.run(&live, call, callable).await }.in_current_span())
+                tokio::spawn(async move { calls.run(&live, call, &callable, record).await }.in_current_span())
             };
             let done = running.await.unwrap_or_else(|error| Err(RunError::Defect(error.to_string())));
             if let Err(error) = done {
@@ -73,10 +83,10 @@ impl Calls {
         tokio::spawn(work.instrument(span));
     }
 
-    async fn run(&self, live: &Live, call: ToolCall, callable: Callable) -> Result<(), RunError> {
+    async fn run(&self, live: &Live, call: Arc<ToolCall>, callable: &Callable, record: Record) -> Result<(), RunError> {
         let (program, entrypoint) = match &callable.runs {
             Runs::Python { program, entrypoint } => (program, entrypoint),
-            Runs::Mcp { server, tool } => return self.run_mcp(live, call, &callable, server, tool).await,
+            Runs::Mcp { server, tool } => return self.run_mcp(live, call, callable, record, (server, tool)).await,
         };
         let (org, chat, id) = &live.key;
         let lease = tokio::select! {
@@ -95,11 +105,11 @@ impl Calls {
         };
         let ran = self.work(live, &call, program, entrypoint, folder).await;
         let left_running = ran.left_running;
-        let outcome = self.outcome(org, &lease, &call, &callable, ran).await?;
+        let outcome = self.outcome(org, &lease, &call, callable, ran).await?;
         let call = self.record_end(&lease, *id, pre.as_ref(), outcome).await?;
         drop(holding);
         drop(lease);
-        self.announce(live, call);
+        self.announce(live, Arc::new(call));
         if left_running {
             self.tell_processes(org, *chat).await;
         }
@@ -107,7 +117,7 @@ impl Calls {
     }
 
     /// Says that a call is over, and how it ended.
-    pub(super) fn announce(&self, live: &Live, call: ToolCall) {
+    pub(super) fn announce(&self, live: &Live, call: Arc<ToolCall>) {
         let error = call.outcome.error.as_ref();
         tracing::info!(status = %call.status, code = error.map(|error| error.code.as_str()), "a call is over");
         metrics::counter!("kitbag_tool_calls_total", "status" => call.status.as_str()).increment(1);
@@ -141,7 +151,7 @@ impl Calls {
             deadline: self.0.settings.tool_timeout,
         };
         let (sender, heard) = mpsc::unbounded_channel();
-        tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), heard));
+        tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), live.company.clone(), heard));
         let mut ran = kitbag_runner::run(&self.0.workers, program, job, sender, live.stop()).await;
         if let (Err(error), Some(why)) = (&mut ran.result, live.why())
             && matches!(error.code, CallErrorCode::Cancelled | CallErrorCode::Interrupted)
@@ -169,8 +179,9 @@ impl Calls {
         match ran.result {
             Err(error) => outcome.error = Some(error),
             Ok(result) => {
-                self.plan(org, lease, call, callable, &result, &mut outcome).await?;
-                self.keep_result(lease, result, &mut outcome).await?;
+                let blobs = BlobsOf::Held(lease);
+                self.plan(org, &blobs, call, callable, &result, &mut outcome).await?;
+                self.keep_result(&blobs, result, &mut outcome).await?;
             }
         }
         Ok(outcome)
@@ -178,13 +189,13 @@ impl Calls {
 
     pub(super) async fn keep_result(
         &self,
-        lease: &Lease,
+        blobs: &BlobsOf<'_>,
         result: Value,
         outcome: &mut CallOutcome,
     ) -> Result<(), RunError> {
         let kept = kitbag_runner::keep(result, self.0.settings.max_result_bytes);
         if let Some((hash, bytes)) = kept.blob {
-            lease.put_blob(hash, bytes).await?;
+            blobs.put(hash, bytes).await?;
             outcome.result_sha256 = Some(hash);
         }
         outcome.result = Some(kept.value);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use kitbag_model::{ChatId, OrgId};
+use kitbag_model::{ChatId, OrgId, ServerKey};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, Receiver, Sender};
 use tokio::sync::watch;
@@ -25,16 +25,32 @@ pub(crate) struct Event {
     pub(crate) data: Value,
 }
 
+/// Something that is other than before, for clients of our own MCP endpoint.
+#[derive(Clone, Debug)]
+pub(crate) enum News {
+    /// The tools of an organisation.
+    Tools(OrgId),
+    /// The files of a chat.
+    Files(OrgId, ChatId),
+    /// An MCP server said something that belongs to no request.
+    Told { org: OrgId, key: ServerKey, method: String, params: Value },
+}
+
 /// The bus. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Events {
+    news: Sender<Arc<News>>,
     sender: Sender<Arc<Event>>,
     over: Arc<watch::Sender<bool>>,
 }
 
 impl Events {
     pub(crate) fn new() -> Self {
-        Self { sender: broadcast::channel(WAITING).0, over: Arc::new(watch::channel(false).0) }
+        Self {
+            news: broadcast::channel(WAITING).0,
+            sender: broadcast::channel(WAITING).0,
+            over: Arc::new(watch::channel(false).0),
+        }
     }
 
     /// Whether anybody listens: what nobody hears need not be put together.
@@ -44,6 +60,16 @@ impl Events {
 
     pub(crate) fn listen(&self) -> Receiver<Arc<Event>> {
         self.sender.subscribe()
+    }
+
+    /// Only what clients of our own MCP endpoint want to know.
+    pub(crate) fn news(&self) -> Receiver<Arc<News>> {
+        self.news.subscribe()
+    }
+
+    pub(crate) fn told(&self, news: News) {
+        // It fails if nobody listens, which is fine.
+        let _ = self.news.send(Arc::new(news));
     }
 
     /// Becomes true when there will be no more.
@@ -63,6 +89,7 @@ impl Events {
 
     /// Tools came, went or are other than before.
     pub(crate) fn tools_changed(&self, org: &OrgId, toolset: &str, reason: &str) {
+        self.told(News::Tools(org.clone()));
         self.publish(org, None, "tools_changed", json!({ "toolsetId": toolset, "reason": reason }));
     }
 
@@ -79,6 +106,7 @@ impl Events {
             "source": change.source,
             "sourceRef": change.source_ref,
         });
+        self.told(News::Files(org.clone(), chat));
         self.publish(org, Some(chat), "workspace_changed", data);
     }
 }

@@ -17,7 +17,7 @@ use kitbag_guard::dial::EgressPolicy;
 use kitbag_mcp::auth::{AuthError, Authorizer, ClientSettings, KeeperError, Kind, Server};
 use kitbag_mcp::connection::Options;
 use kitbag_mcp::manager::{
-    Configured, Manager, ManagerError, ServerState, Settings as ManagerSettings, Start, Variables,
+    Configured, Manager, ManagerError, ServerState, Settings as ManagerSettings, Start, Status, Variables,
 };
 use kitbag_mcp::tool::ToolDefinition;
 use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey};
@@ -252,9 +252,21 @@ impl Servers {
         self.manager(org).state(org, key)
     }
 
+    /// Why a server that is on and may start cannot be used now.
+    pub(crate) fn trouble(&self, org: &OrgId, key: &ServerKey) -> Option<String> {
+        let (status, _) = self.manager(org).standing(org, key)?;
+        match status {
+            Status::Connected | Status::Connecting | Status::Disconnected => None,
+            status => {
+                let reason = self.state(org, key).map(|state| state.reason).unwrap_or_default();
+                Some(format!("{key} is not connected (status: {status}): {reason}"))
+            }
+        }
+    }
+
     /// Whether a call may get an answer from a server that is not connected: it is tried for it.
     pub(crate) fn is_hopeful(&self, org: &OrgId, key: &ServerKey) -> bool {
-        self.state(org, key).is_some_and(|state| state.hopeful)
+        self.manager(org).standing(org, key).is_some_and(|(_, hopeful)| hopeful)
     }
 
     /// Who signs in.

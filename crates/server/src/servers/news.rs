@@ -7,7 +7,7 @@ use kitbag_store::{Store, StoreError};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::events::Events;
+use crate::events::{Events, News};
 
 /// Listens, to the manager's end. Without a runtime there is nobody to listen to.
 pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, events: Events) {
@@ -20,6 +20,7 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
                     let data = json!({ "id": key, "status": status.as_str(), "reason": reason, "since": since });
                     events.publish(&org, None, "mcp_server", data);
                 }
+                Change::Told { org, key, method, params } => events.told(News::Told { org, key, method, params }),
                 Change::Tools { org, key, tools, warnings, .. } => {
                     for warning in &warnings {
                         tracing::warn!(server = %key, "{warning}");

@@ -1,9 +1,11 @@
 //! One tool, with everything that a call of it needs; or why it cannot be called.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kitbag_model::{Builtin, Entrypoint, Installed, McpToolName, OrgId, Pin, PinState, ServerKey, ToolId, ToolsetId};
 use kitbag_python::{Description, Program};
+use kitbag_runner::Ready;
 use kitbag_store::StoreError;
 
 use super::catalogue::{Tool, of_builtin, of_toolset};
@@ -18,9 +20,18 @@ pub(crate) struct Callable {
     pub(crate) runs: Runs,
     /// Which version of its code it is. A yes is for that one.
     pub(crate) generation: String,
+    /// Whether somebody wants each of its calls recorded before it runs.
+    pub(crate) strict_records: bool,
+    /// Its schemas, once somebody has made them ready.
+    pub(crate) input: OnceLock<Ready>,
+    pub(crate) output: OnceLock<Ready>,
 }
 
 impl Callable {
+    fn new(tool: Tool, runs: Runs, generation: String, strict_records: bool) -> Self {
+        Self { tool, runs, generation, strict_records, input: OnceLock::new(), output: OnceLock::new() }
+    }
+
     /// The toolset that it is from.
     pub(crate) fn toolset(&self) -> &str {
         &self.tool.toolset.0
@@ -50,6 +61,14 @@ pub(crate) struct Known {
     installed: Installed,
     description: Option<Description>,
     pins: Vec<Pin>,
+    /// What was made of it for calls of servers' tools.
+    made: Mutex<HashMap<ToolId, Arc<Callable>>>,
+}
+
+impl Known {
+    fn made(&self, id: &ToolId) -> Option<Arc<Callable>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
 }
 
 /// Why a tool cannot be called.
@@ -117,12 +136,12 @@ impl From<Refusal> for ApiError {
 
 impl Toolsets {
     /// A tool, ready to be called. What its code says is found out if nobody knows it yet, however long that takes.
-    pub(crate) async fn callable(&self, org: &OrgId, id: &ToolId) -> Result<Callable, Refusal> {
+    pub(crate) async fn callable(&self, org: &OrgId, id: &ToolId) -> Result<Arc<Callable>, Refusal> {
         let callable = match id {
             ToolId::Builtin(name) => {
                 let builtin = Builtin::find(name).ok_or_else(|| Refusal::NotFound(id.to_string()))?;
-                let read = async { Ok(Some(Arc::new(self.store.read(org).await?.builtin_overrides().await?))) };
-                let overrides = self.recent_builtin.get(&self.store, org.clone(), read).await;
+                let read = async { Ok(Some(Arc::new(self.store.read_beside(org).await?.builtin_overrides().await?))) };
+                let overrides = self.recent_builtin.get(self.store.edition(), org.clone(), read).await;
                 let overrides = overrides.map_err(Refusal::Store)?.unwrap_or_default();
                 let builtins = self.workers.builtin().await;
                 let builtins =
@@ -131,9 +150,10 @@ impl Toolsets {
                 let entry = program.entries.iter().find(|entry| entry.entrypoint.function() == builtin.id);
                 let entrypoint = entry.ok_or_else(|| Refusal::NotFound(id.to_string()))?.entrypoint.clone();
                 let tool = of_builtin(builtin, &overrides);
-                Callable { tool, generation: program.generation.clone(), runs: Runs::Python { program, entrypoint } }
+                let generation = program.generation.clone();
+                Arc::new(Callable::new(tool, Runs::Python { program, entrypoint }, generation, false))
             }
-            ToolId::Toolset { toolset, tool } => self.of_toolset(org, id, toolset, tool.as_str()).await?,
+            ToolId::Toolset { toolset, tool } => Arc::new(self.of_toolset(org, id, toolset, tool.as_str()).await?),
             ToolId::Mcp { server, tool } => self.of_server(org, id, server, tool).await?,
             ToolId::LegacyMcp { .. } => {
                 return Box::pin(self.callable(org, &self.canonical(org, id.clone()).await?)).await;
@@ -145,8 +165,8 @@ impl Toolsets {
         if !callable.tool.effective.enabled.value {
             return Err(Refusal::Off(format!("the tool {id}")));
         }
-        match callable.tool.problem {
-            Some(problem) => Err(Refusal::Problem { id: id.clone(), problem }),
+        match &callable.tool.problem {
+            Some(problem) => Err(Refusal::Problem { id: id.clone(), problem: problem.clone() }),
             None => Ok(callable),
         }
     }
@@ -169,7 +189,7 @@ impl Toolsets {
             }
         };
         let runs = Runs::Python { program: self.program(org, one), entrypoint: tool.entrypoint.clone() };
-        Ok(Callable { runs, generation, tool: shown })
+        Ok(Callable::new(shown, runs, generation, false))
     }
 
     async fn of_server(
@@ -178,9 +198,16 @@ impl Toolsets {
         id: &ToolId,
         key: &ServerKey,
         name: &McpToolName,
-    ) -> Result<Callable, Refusal> {
+    ) -> Result<Arc<Callable>, Refusal> {
         let not_found = || Refusal::NotFound(id.to_string());
         let mut known = self.remembered(org, &key.toolset).await?.ok_or_else(not_found)?;
+        if let Some(made) = known.made(id) {
+            self.servers.start_one(org).await?;
+            return match self.servers.trouble(org, key).filter(|_| !self.servers.is_hopeful(org, key)) {
+                Some(trouble) => Err(Refusal::NotConnected(trouble)),
+                None => Ok(made),
+            };
+        }
         let is_known = |known: &Known| known.pins.iter().any(|pin| pin.listed && pin.server == *key);
         let server = known.installed.server(key.server.as_str()).ok_or_else(not_found)?;
         let is_on = known.installed.toolset.enabled && server.is_enabled();
@@ -197,7 +224,7 @@ impl Toolsets {
             self.servers.learn(org, key).await.map_err(|error| Refusal::NotConnected(format!("{key}: {error}")))?;
             known = self.remembered(org, &key.toolset).await?.ok_or_else(not_found)?;
         }
-        let Known { installed, pins, .. } = &*known;
+        let Known { installed, pins, made, .. } = &*known;
         let server = installed.server(key.server.as_str()).ok_or_else(not_found)?;
         let pin =
             pins.iter().find(|pin| pin.listed && pin.server == *key && pin.tool == *name).ok_or_else(not_found)?;
@@ -213,7 +240,10 @@ impl Toolsets {
             return Err(Refusal::NotConnected(problem));
         }
         let runs = Runs::Mcp { server: key.clone(), tool: name.clone() };
-        Ok(Callable { runs, generation: pin.seen.sha256.to_string(), tool })
+        let callable = Callable::new(tool, runs, pin.seen.sha256.to_string(), server.strict_records);
+        let callable = Arc::new(callable);
+        made.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), Arc::clone(&callable));
+        Ok(callable)
     }
 
     /// A tool's id as it is written from now on: the old form of an MCP tool's becomes the new one, if one server alone is meant.
@@ -234,12 +264,12 @@ impl Toolsets {
 
     async fn remembered(&self, org: &OrgId, toolset: &ToolsetId) -> Result<Option<Arc<Known>>, Refusal> {
         let read = self.read_known(org, toolset);
-        self.recent.get(&self.store, (org.clone(), toolset.clone()), read).await.map_err(Refusal::Store)
+        self.recent.get(self.store.edition(), (org.clone(), toolset.clone()), read).await.map_err(Refusal::Store)
     }
 
     /// What the database knows of a toolset.
     async fn read_known(&self, org: &OrgId, toolset: &ToolsetId) -> Result<Option<Arc<Known>>, StoreError> {
-        let mut tx = self.store.read(org).await?;
+        let mut tx = self.store.read_beside(org).await?;
         let Some(installed) = tx.installed(toolset).await? else { return Ok(None) };
         let generation = installed.toolset.generation.as_deref().unwrap_or_default();
         let description = tx.tool_description(toolset, generation).await?;
@@ -248,7 +278,7 @@ impl Toolsets {
         for server in &installed.servers {
             pins.extend(tx.pins(&installed.server_key(&server.server)).await?);
         }
-        Ok(Some(Arc::new(Known { installed, description, pins })))
+        Ok(Some(Arc::new(Known { installed, description, pins, made: Mutex::default() })))
     }
 
     /// An installed toolset.

@@ -3,12 +3,13 @@
 //! The order is that of the catalogue everywhere: built-in tools, then toolsets in the order of their installation, each with
 //! its tools as its author listed them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kitbag_model::overrides::confirmation;
+use kitbag_model::resolution::{self, ConfiguredServer, Listed, State};
 use kitbag_model::{
-    BUILTINS, Builtin, Chosen, Effective, Installed, Layers, OrgId, Origin, Override, OverrideKey, PythonTool,
-    Renderer, ToolId, ToolsetId, model_name,
+    BUILTINS, Builtin, Chosen, Effective, Installed, Layers, OrgId, Origin, Override, OverrideKey, Pin, PythonTool,
+    Renderer, ServerKey, ToolId, ToolsetId, model_name,
 };
 use kitbag_python::{Described, Description};
 use serde_json::{Value, json};
@@ -59,22 +60,58 @@ impl Tool {
     }
 }
 
+impl Listed for Tool {
+    fn id(&self) -> &ToolId {
+        &self.id
+    }
+
+    fn toolset(&self) -> &str {
+        &self.toolset.0
+    }
+
+    fn model_name(&self) -> &str {
+        &self.model_name
+    }
+
+    fn state(&self) -> State<'_> {
+        match &self.problem {
+            _ if !(self.toolset_enabled && self.effective.enabled.value) => State::Off,
+            Some(problem) => State::Problem(problem),
+            None => State::Ready,
+        }
+    }
+}
+
 /// What was found in the code of toolsets.
 pub(super) type Descriptions = HashMap<ToolsetId, Description>;
 
-/// All tools.
+/// All tools, and what else a list of tools may name.
 pub(crate) struct Catalogue {
     pub(crate) tools: Vec<Tool>,
+    /// The ids of all toolsets, `builtin` first.
+    toolsets: Vec<String>,
+    pub(crate) servers: Vec<ConfiguredServer>,
+    /// Tools that their servers had once.
+    gone: Vec<ToolId>,
 }
 
 impl Toolsets {
     /// All tools of an organisation.
     pub(crate) async fn catalogue(&self, org: &OrgId) -> Result<Catalogue, ToolsetError> {
+        self.make_catalogue(org, true).await
+    }
+
+    /// The same without a look into anybody's code: enough to know which tools there are, and not what they are.
+    pub(crate) async fn catalogue_of_names(&self, org: &OrgId) -> Result<Catalogue, ToolsetError> {
+        self.make_catalogue(org, false).await
+    }
+
+    async fn make_catalogue(&self, org: &OrgId, look: bool) -> Result<Catalogue, ToolsetError> {
         let mut tx = self.store.read(org).await?;
         let (builtin, installed) = (tx.builtin_overrides().await?, tx.all_installed().await?);
         let pins = tx.all_pins().await?;
         drop(tx);
-        let described = self.descriptions(org, &installed).await?;
+        let described = if look { self.descriptions(org, &installed).await? } else { Descriptions::new() };
         let (servers, org) = (self.servers.clone(), org.clone());
         // With many patterns this is work.
         Ok(blocking(move || {
@@ -102,7 +139,19 @@ impl Catalogue {
         for (tool, name) in tools.iter_mut().zip(names) {
             tool.model_name = name;
         }
-        Self { tools }
+        let toolsets = installed.iter().map(|one| one.toolset.id.to_string());
+        let gone = |pin: &&Pin| !pin.listed;
+        Self {
+            tools,
+            toolsets: ["builtin".to_owned()].into_iter().chain(toolsets).collect(),
+            servers: configured(installed, provided.pins),
+            gone: provided.pins.iter().filter(gone).map(tool_id).collect(),
+        }
+    }
+
+    /// As lists of tools look at it.
+    pub(crate) fn view(&self) -> resolution::Catalogue<'_, Tool> {
+        resolution::Catalogue::new(&self.tools, &self.toolsets, &self.servers, &self.gone)
     }
 
     /// Only the tools that fit all words of a search, by id, name and description.
@@ -114,18 +163,29 @@ impl Catalogue {
                 format!("{} {} {} {description}", tool.id, tool.effective.name.value, tool.toolset.1).to_lowercase();
             words.iter().all(|word| text.contains(word))
         };
-        Self { tools: self.tools.into_iter().filter(fits).collect() }
+        Self { tools: self.tools.into_iter().filter(fits).collect(), ..self }
     }
 
     /// Only the tools that can be called now.
     pub(crate) fn available(self) -> Self {
-        Self { tools: self.tools.into_iter().filter(Tool::is_available).collect() }
+        Self { tools: self.tools.into_iter().filter(Tool::is_available).collect(), ..self }
     }
 
     /// One tool.
     pub(crate) fn find(self, id: &ToolId) -> Option<Tool> {
         self.tools.into_iter().find(|tool| tool.id == *id)
     }
+}
+
+/// The servers of these toolsets. One is seen when anything is remembered of it.
+fn configured(installed: &[Installed], pins: &[Pin]) -> Vec<ConfiguredServer> {
+    let keys = installed.iter().flat_map(|one| one.servers.iter().map(|server| one.server_key(&server.server)));
+    let seen: HashSet<&ServerKey> = pins.iter().map(|pin| &pin.server).collect();
+    keys.map(|key| ConfiguredServer { seen: seen.contains(&key), key }).collect()
+}
+
+fn tool_id(pin: &Pin) -> ToolId {
+    ToolId::Mcp { server: pin.server.clone(), tool: pin.tool.clone() }
 }
 
 pub(super) fn of_builtin(tool: &Builtin, overrides: &[(OverrideKey, Override)]) -> Tool {

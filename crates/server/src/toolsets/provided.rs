@@ -1,7 +1,6 @@
 //! The tools that MCP servers provide. They live on their servers: what is remembered of them are pins, and what holds for each
 //! follows from the server, the toolset's overrides and what the server's state allows.
 
-use kitbag_mcp::manager::Status;
 use kitbag_model::overrides::confirmation;
 use kitbag_model::{
     Chosen, Effective, Installed, InstalledServer, Layers, OrgId, Origin, Pin, PinState, ServerKey, ToolId, safe_text,
@@ -41,11 +40,7 @@ impl Provided<'_> {
                 "{key} would start a process, which organisations other than local cannot do here yet"
             ));
         }
-        let state = self.servers.state(self.org, key)?;
-        match state.status {
-            Status::Connected | Status::Connecting | Status::Disconnected => None,
-            status => Some(format!("{key} is not connected (status: {status}): {}", state.reason)),
-        }
+        self.servers.trouble(self.org, key)
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) struct NewServer {
     pub(crate) requires_confirmation: Option<bool>,
     pub(crate) description: Option<Description>,
     pub(crate) pin_policy: Option<PinPolicy>,
+    pub(crate) strict_records: bool,
 }
 
 /// What to change about a server. The outer `None` leaves a thing as it is, the inner one clears it.
@@ -40,6 +41,7 @@ pub(crate) struct ServerChange {
     pub(crate) requires_confirmation: Option<Option<bool>>,
     pub(crate) description: Option<Option<Description>>,
     pub(crate) pin_policy: Option<Option<PinPolicy>>,
+    pub(crate) strict_records: Option<bool>,
 }
 
 /// Values by name; one that is `None` stays what it is. Whoever changes one need not know the others.
@@ -91,6 +93,9 @@ impl Toolsets {
         if new.pin_policy.is_some() {
             tx.set_pin_policy(&key, new.pin_policy).await?;
         }
+        if new.strict_records {
+            tx.set_strict_records(&key, true).await?;
+        }
         tx.trust(&id, key.server.as_str(), &fingerprint).await?;
         tx.audit(who, "mcp_server.added", &key.to_string(), &json!({ "fingerprint": fingerprint })).await?;
         tx.commit().await?;
@@ -114,6 +119,9 @@ impl Toolsets {
         }
         if let Some(policy) = change.pin_policy {
             tx.set_pin_policy(key, policy).await?;
+        }
+        if let Some(strict) = change.strict_records {
+            tx.set_strict_records(key, strict).await?;
         }
         let installed = tx.installed(&key.toolset).await?.ok_or_else(not_found)?;
         let one = installed.server(key.server.as_str()).ok_or_else(not_found)?;
@@ -151,6 +159,7 @@ impl Toolsets {
         let policy = change.pin_policy.map(|policy| policy.map_or("default", PinPolicy::as_str));
         let details = json!({
             "fingerprint": after, "before": before, "enabled": change.enabled.flatten(), "pinPolicy": policy,
+            "strictRecords": change.strict_records,
         });
         tx.audit(who, "mcp_server.updated", &key.to_string(), &details).await?;
         tx.commit().await?;

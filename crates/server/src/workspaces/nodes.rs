@@ -31,7 +31,7 @@ impl Nodes for StoredNodes<'_> {
         if let Ok(node) = self.known.node(hash) {
             return Ok(node);
         }
-        let read = async { self.store.read(self.org).await?.node(self.chat, hash).await };
+        let read = async { self.store.read_beside(self.org).await?.node(self.chat, hash).await };
         let bytes = self
             .runtime
             .block_on(read)

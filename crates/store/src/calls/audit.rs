@@ -1,7 +1,7 @@
 //! Who did what to what. Lines are added and read; on PostgreSQL the role that serves can do nothing else to them.
 
-use kitbag_model::{AuditEntry, Timestamp};
-use serde_json::Value;
+use kitbag_model::{AuditEntry, CallStatus, Timestamp, ToolCall};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::write::to_json;
@@ -19,6 +19,14 @@ impl TryFrom<AuditRow> for AuditEntry {
             serde_json::from_str(&row.details).map_err(|_| StoreError::Corrupt { column: "audit.details" })?;
         Ok(Self { at: row.at.0, actor: row.actor, action: row.action, subject: row.subject, details })
     }
+}
+
+/// What the line of a call that was asked for says beside its id, and what the call was then.
+pub fn asked_details(call: &ToolCall, status: CallStatus) -> Value {
+    json!({
+        "toolId": call.tool_id, "chatId": call.chat_id, "argsSha256": call.args_sha256,
+        "generation": call.generation, "status": status,
+    })
 }
 
 impl WriteTx {

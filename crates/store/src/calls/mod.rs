@@ -6,5 +6,7 @@ mod end;
 mod read;
 mod write;
 
+pub use audit::asked_details;
 pub use descriptions::KeptDescription;
 pub use write::FinishError;
+pub(crate) use write::to_json;

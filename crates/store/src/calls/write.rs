@@ -1,8 +1,8 @@
 //! Recording a call, deciding about it, and what came of it.
 
 use kitbag_model::{
-    CallError, CallOutcome, CallStatus, ChatId, ContentHash, Decision, Manifest, NewManifest, NewToolCall, Timestamp,
-    ToolCall, ToolCallId, args_digest,
+    CallError, CallOutcome, CallStatus, ChatId, ContentHash, Decision, Manifest, ManifestId, NewManifest, NewToolCall,
+    Timestamp, ToolCall, ToolCallId, args_digest,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -33,7 +33,7 @@ impl From<sqlx::Error> for FinishError {
     }
 }
 
-pub(super) fn to_json(value: &impl Serialize) -> String {
+pub(crate) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("values of the model can be written as JSON")
 }
 
@@ -108,6 +108,19 @@ impl WriteTx {
             None => None,
         };
         let post = manifest.as_ref().map(|manifest| manifest.id).or(outcome.post_manifest_id);
+        let ended = self.end_running(chat, id, outcome, post, Timestamp::now()).await?;
+        Ok((ended.ok_or(FinishError::NotRunning)?, manifest))
+    }
+
+    /// Writes the end of a call that is running. Nothing if it is not.
+    pub(crate) async fn end_running(
+        &mut self,
+        chat: ChatId,
+        id: ToolCallId,
+        outcome: &CallOutcome,
+        post: Option<ManifestId>,
+        at: Timestamp,
+    ) -> Result<Option<ToolCall>, StoreError> {
         let status = if outcome.error.is_some() { CallStatus::Error } else { CallStatus::Success };
         let row: Option<CallRow> = on!(self, c => sqlx::query_as(concat!(
             "UPDATE tool_calls SET status = $4, result = $5, result_sha256 = $6, render_plan = $7, artifact_sha256 = $8,
@@ -119,9 +132,9 @@ impl WriteTx {
             .bind(outcome.render_plan.as_ref().map(to_json)).bind(outcome.artifact_sha256.map(|hash| hash.to_string()))
             .bind(outcome.error.as_ref().map(to_json)).bind(to_json(&outcome.warnings)).bind(to_json(&outcome.logs))
             .bind(i64::try_from(outcome.logs_cut).unwrap_or(i64::MAX)).bind(outcome.sandbox.as_ref().map(to_json))
-            .bind(At(Timestamp::now())).bind(outcome.pre_manifest_id.map(|id| id.to_string()))
+            .bind(At(at)).bind(outcome.pre_manifest_id.map(|id| id.to_string()))
             .bind(post.map(|id| id.to_string())).fetch_optional(c))?;
-        Ok((row.ok_or(FinishError::NotRunning)?.try_into()?, manifest))
+        row.map(ToolCall::try_from).transpose()
     }
 
     /// Keeps the state that a call left: of the chat, of the message that the chat stands at, and of the call's own message,

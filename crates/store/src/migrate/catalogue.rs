@@ -36,6 +36,7 @@ pub(crate) fn all() -> &'static [Migration] {
         5 "0005_bundles",
         6 "0006_calls",
         7 "0007_servers",
+        9 "0009_strict_records",
     ]
 }
 

@@ -49,6 +49,7 @@ row!(ServerRow {
     description: Option<String>,
     created_at: At,
     pin_policy: Option<String>,
+    strict_records: bool,
     tools_seen_at: Option<At>,
     config_sha256: Option<String>,
 });
@@ -133,6 +134,7 @@ impl TryFrom<ServerRow> for InstalledServer {
             created_at: row.created_at.0,
             trusted: text(row.config_sha256, "trust_records.config_sha256")?,
             pin_policy: text(row.pin_policy, "toolset_mcp_servers.pin_policy")?,
+            strict_records: row.strict_records,
             tools_seen_at: row.tools_seen_at.map(|at| at.0),
         })
     }
@@ -195,7 +197,7 @@ impl<Mode> Tx<Mode> {
     pub(super) async fn servers_of(&mut self, id: &ToolsetId) -> Result<Vec<InstalledServer>, StoreError> {
         let rows: Vec<ServerRow> = on!(self, c => sqlx::query_as(
             "SELECT s.id, s.server_type, s.enabled, s.user_enabled, s.command, s.args, s.cwd, s.url, s.headers, s.env,
-                    s.requires_confirmation, s.description, s.created_at, s.pin_policy, s.tools_seen_at, t.config_sha256
+                    s.requires_confirmation, s.description, s.created_at, s.pin_policy, s.strict_records, s.tools_seen_at, t.config_sha256
              FROM toolset_mcp_servers s LEFT JOIN trust_records t
                   ON t.organization_id = s.organization_id AND t.toolset_id = s.toolset_id AND t.server_id = s.id
              WHERE s.organization_id = $1 AND s.toolset_id = $2 ORDER BY s.position")

@@ -40,6 +40,23 @@ impl WriteTx {
         Ok(changed > 0)
     }
 
+    /// Whether every call of a server's tools is recorded before it runs, and again before its end is told. Whether there is such
+    /// a server.
+    pub async fn set_strict_records(&mut self, server: &ServerKey, strict: bool) -> Result<bool, StoreError> {
+        let changed = execute!(
+            self,
+            sqlx::query(
+                "UPDATE toolset_mcp_servers SET strict_records = $4
+                 WHERE organization_id = $1 AND toolset_id = $2 AND id = $3"
+            )
+            .bind(self.org.as_str())
+            .bind(server.toolset.as_str())
+            .bind(server.server.as_str())
+            .bind(strict)
+        )?;
+        Ok(changed > 0)
+    }
+
     /// Puts another declaration in place of the one a server has. Trust in what it was is void if it would start something
     /// else, or ask less. Whether there is such a server.
     pub async fn replace_server(&mut self, toolset: &ToolsetId, server: &McpServer) -> Result<bool, StoreError> {
@@ -163,9 +180,9 @@ impl WriteTx {
             (
                 "INSERT INTO toolset_mcp_servers (organization_id, toolset_id, id, position, server_type, enabled,
                      user_enabled, command, args, cwd, url, headers, env, requires_confirmation, description, created_at,
-                     pin_policy, tools_seen_at)
+                     pin_policy, strict_records, tools_seen_at)
                  SELECT organization_id, $4, $5, position, server_type, enabled, user_enabled, command, args, cwd, url,
-                     headers, env, requires_confirmation, description, created_at, pin_policy, tools_seen_at
+                     headers, env, requires_confirmation, description, created_at, pin_policy, strict_records, tools_seen_at
                  FROM toolset_mcp_servers WHERE organization_id = $1 AND toolset_id = $2 AND id = $3",
                 from.server.as_str(),
                 to.server.as_str(),

@@ -31,6 +31,7 @@ pub(super) fn body(flags: AddServer) -> Result<Value, Failure> {
         ("headers", pairs("--header", &['=', ':'], flags.headers, |_| None)?),
         ("description", flags.description.map(Value::from)),
         ("requiresConfirmation", flags.confirm.map(Value::from)),
+        ("strictRecords", flags.strict_records.then_some(json!(true))),
         ("enabled", flags.disabled.then_some(json!(false))),
     ];
     Ok(Value::Object(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()))

@@ -36,6 +36,9 @@ pub(super) fn server(server: &Value) -> String {
         "calls are not asked about"
     };
     add("", format!("{asks}; a changed tool: {}", text(server, "pinPolicy")));
+    if server["strictRecords"] == true {
+        add("", "every call is recorded before it runs".to_owned());
+    }
     let row = |tool: &Value| {
         let state = match (text(tool, "pinState"), tool["waiting"] == true) {
             ("quarantined", _) => "quarantined",

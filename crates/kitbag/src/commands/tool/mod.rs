@@ -5,6 +5,7 @@ mod call;
 mod changes;
 mod highlight;
 mod rendered;
+mod resolve;
 mod show;
 mod watch;
 
@@ -32,6 +33,7 @@ pub(crate) async fn run(place: &Place, command: ToolCommand, output: &Output) ->
     let given = match &command {
         ToolCommand::Call(flags) => Some(args::read(&flags.args)?),
         ToolCommand::Decide(flags) => flags.args.as_deref().map(args::read).transpose()?,
+        ToolCommand::Resolve(flags) => resolve::check(flags).map(|()| None)?,
         _ => None,
     };
     let client = Client::open(place).await?;
@@ -57,6 +59,7 @@ async fn dispatch(
             let tool = client.get(&format!("{TOOLS}/{}", segment(&tool))).await?;
             output.result(&tool, detail)
         }
+        ToolCommand::Resolve(flags) => resolve::run(client, &flags, output).await,
         ToolCommand::Call(flags) => {
             let chat = here::chat_or_new(client, place, flags.chat.clone(), output).await?;
             call::call(client, &chat, &flags, given.unwrap_or_default(), output).await

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{ToolCallView, answer};
+use super::{ToolCallView, answer, wants_no_wait};
 use crate::access::caller::MayUse;
 use crate::api::chats::ChatPath;
 use crate::api::error::{ApiError, Code, ErrorBody};
@@ -59,12 +59,15 @@ pub(crate) async fn call_tool(
 ) -> Result<Response, ApiError> {
     let chat = path.id()?;
     let key = idempotency_key(&headers)?;
-    app.store().read(&caller.org).await?.chat(chat).await?.ok_or_else(|| path.not_found())?;
+    let stand = app.calls().stand(&caller.org, chat).await?.ok_or_else(|| path.not_found())?;
     let no_tool = || ApiError::new(Code::ToolNotFound, format!("there is no tool {:?}", body.tool_id));
     let tool: ToolId = body.tool_id.parse().map_err(|_| no_tool())?;
     let no_message = || ApiError::invalid("messageId", "is not a message of this chat");
     let message = body.message_id.map(|id| id.parse().map_err(|_| no_message())).transpose()?;
-    let ask = Ask { chat, tool, args: body.args, message, key, who: caller.who };
+    // Who may change the lists is not bound by them; an agent's token is.
+    let bounds = stand.bounds().with_lists((!caller.manages).then(|| app.lists_of(&caller.org)));
+    let (at_once, stand) = (wants_no_wait(&headers), stand.manifest);
+    let ask = Ask { chat, stand, tool, args: body.args, message, key, at_once, who: caller.who, bounds, company: None };
     // From here on it is done to its end: a caller that goes away must not leave half of it.
     let (calls, org) = (app.calls().clone(), caller.org.clone());
     let asking = tokio::spawn(async move { calls.ask(&org, ask).await });

@@ -8,15 +8,18 @@ pub(crate) mod list;
 pub(crate) mod result;
 mod view;
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{CallStatus, ChatId, OrgId, ToolCall, ToolCallId};
+use kitbag_model::{CallStatus, ChatId, OrgId, ToolCallId};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::error::ApiError;
 use crate::app::App;
+use crate::calls::Asked;
 
 pub(crate) use view::ToolCallView;
 
@@ -55,12 +58,13 @@ fn wants_no_wait(headers: &HeaderMap) -> bool {
 }
 
 /// The answer to whoever asked for a call: the call when it is over, or at once if it waits for a yes or nobody wants to wait.
-async fn answer(app: &App, org: &OrgId, call: ToolCall, headers: &HeaderMap) -> Result<Response, ApiError> {
+async fn answer(app: &App, org: &OrgId, asked: Asked, headers: &HeaderMap) -> Result<Response, ApiError> {
     let no_wait = wants_no_wait(headers);
-    let call = match call.status {
-        CallStatus::Running if !no_wait => app.calls().wait(org, call).await?,
-        _ => call,
+    let call = match asked.call.status {
+        CallStatus::Running if !no_wait => app.calls().wait(org, asked).await?,
+        _ => asked.call,
     };
+    let call = Arc::unwrap_or_clone(call);
     let over = matches!(call.status, CallStatus::Success | CallStatus::Error);
     let place = format!("/v1/orgs/{org}/chats/{}/tool-calls/{}", call.chat_id, call.id);
     let mut more = HeaderMap::new();

@@ -80,6 +80,9 @@ pub(crate) struct AddServer {
     description: Option<String>,
     /// What happens when it changes a tool: `warn`, `quarantine` or `accept` (if absent).
     pin_policy: Option<String>,
+    /// Whether every call of its tools is recorded before it runs, and again before it is answered; false if absent. Otherwise a crash
+    /// may lose the records of the last tenth of a second.
+    strict_records: Option<bool>,
 }
 
 /// What to change about a server. What is absent stays as it is.
@@ -128,6 +131,8 @@ pub(crate) struct UpdateServer {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     pin_policy: Option<Option<String>>,
+    /// Whether every call of its tools is recorded before it runs, and again before it is answered.
+    strict_records: Option<bool>,
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
@@ -179,6 +184,7 @@ impl AddServer {
             requires_confirmation: self.requires_confirmation,
             description,
             pin_policy: policy,
+            strict_records: self.strict_records.unwrap_or(false),
         })
     }
 }
@@ -201,6 +207,7 @@ impl UpdateServer {
             requires_confirmation: self.requires_confirmation,
             description: cleared("description", self.description)?,
             pin_policy: cleared("pinPolicy", self.pin_policy)?,
+            strict_records: self.strict_records,
         })
     }
 }

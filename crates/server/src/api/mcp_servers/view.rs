@@ -68,6 +68,8 @@ pub(crate) struct ServerView {
     header_names: Vec<String>,
     /// Whether a person is asked before each call of its tools.
     requires_confirmation: bool,
+    /// Whether every call of its tools is recorded before it runs, and again before it is answered.
+    strict_records: bool,
     /// Whether it may start: somebody trusted exactly what it would start.
     trusted: bool,
     /// The exact command line, or the address.
@@ -188,6 +190,7 @@ impl ServerView {
             env_names: shown.env_names,
             header_names: shown.header_names,
             requires_confirmation: server.requires_confirmation.unwrap_or(true),
+            strict_records: one.strict_records,
             trusted: one.is_trusted(),
             command_line: server.launch.command_line(),
             fingerprint: one.server.fingerprint().to_string(),

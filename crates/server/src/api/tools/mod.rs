@@ -3,6 +3,7 @@
 pub(crate) mod available;
 pub(crate) mod get;
 pub(crate) mod list;
+pub(crate) mod resolve;
 mod view;
 
 pub(crate) use view::{ToolDetail, ToolView};

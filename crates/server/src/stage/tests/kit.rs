@@ -80,6 +80,7 @@ impl Theatre {
             egress: EgressPolicy::default(),
             calls: crate::CallSettings::default(),
             servers: crate::ServerSettings::default(),
+            resolution: crate::ResolutionSettings::default(),
             request_timeout: Duration::from_secs(30),
             data: database.data().to_owned(),
         };

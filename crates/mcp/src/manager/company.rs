@@ -1,0 +1,63 @@
+//! Who stands beside connections that many share, and beside single calls on them.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::connection::{Answers, Boxed};
+use crate::resolve::Redactor;
+
+/// Stands beside a connection with a session. What it offers is what some client of ours may have: a server that asks is
+/// answered by who made the call, and only without one from here, where nobody is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Desk;
+
+impl Answers for Desk {
+    fn capabilities(&self, stateless: bool) -> Map<String, Value> {
+        match json!({"elicitation": {}, "sampling": {}, "roots": {}}) {
+            // Without a session every request says it for itself.
+            Value::Object(offered) if !stateless => offered,
+            _ => Map::new(),
+        }
+    }
+
+    fn answer(&self, method: &str, _params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+        let answer = match method {
+            "roots/list" => Ok(json!({"roots": []})),
+            "elicitation/create" => Ok(json!({"action": "cancel"})),
+            "sampling/createMessage" => Err((-32603, "nobody is here who has a model".to_owned())),
+            _ => return None,
+        };
+        Some(Box::pin(std::future::ready(answer)))
+    }
+}
+
+/// Somebody beside a call, who does not get to see what must not be seen.
+pub(super) struct Masked {
+    pub(super) company: Arc<dyn Answers>,
+    pub(super) redactor: Redactor,
+}
+
+impl Masked {
+    pub(super) fn wrap(company: Arc<dyn Answers>, redactor: &Redactor) -> Arc<dyn Answers> {
+        if redactor.is_empty() { company } else { Arc::new(Self { company, redactor: redactor.clone() }) }
+    }
+}
+
+impl Answers for Masked {
+    fn capabilities(&self, stateless: bool) -> Map<String, Value> {
+        self.company.capabilities(stateless)
+    }
+
+    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+        self.company.answer(method, self.redactor.words(params))
+    }
+
+    fn told(&self, method: &str, params: &Value) {
+        self.company.told(method, &self.redactor.words(params.clone()));
+    }
+
+    fn who(&self) -> &str {
+        self.company.who()
+    }
+}

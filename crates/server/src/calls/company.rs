@@ -1,0 +1,78 @@
+//! Who made a call, where that matters to how it is made: a client of our own MCP endpoint, which hears of progress, may be asked
+//! back, and gets the server's answer as it came.
+
+use std::sync::Arc;
+
+use kitbag_mcp::connection::{Answers, CallError};
+use kitbag_mcp::shallow::Shallow;
+use kitbag_model::ToolCallId;
+use kitbag_python::Event;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::Calls;
+
+/// Who made a call.
+pub(crate) struct Company {
+    /// What goes to a server beside the tool's name and the arguments.
+    pub(crate) params: Shallow,
+    /// Who answers what the server asks, and hears what it says.
+    pub(crate) answers: Arc<dyn Answers>,
+    /// Whether the client itself deals with questions that a server has as an answer.
+    pub(crate) relay: bool,
+}
+
+/// What a server answered, as it came.
+#[derive(Clone, Debug)]
+pub(crate) enum Answered {
+    Result(Arc<RawValue>),
+    /// An error of the protocol.
+    Refused {
+        code: i64,
+        message: String,
+        data: Option<Value>,
+    },
+}
+
+impl Answered {
+    pub(super) fn of(answer: &Result<Box<RawValue>, CallError>) -> Option<Self> {
+        match answer {
+            Ok(raw) => Some(Self::Result(raw.clone().into())),
+            Err(CallError::Refused { code, message, data }) => {
+                Some(Self::Refused { code: *code, message: message.clone(), data: data.clone() })
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+impl Company {
+    /// A worker said how far it is, or wrote a line.
+    pub(super) fn heard(&self, event: &Event, step: u64) {
+        if let Event::Progress { fraction, message } = event {
+            let mut params = Map::new();
+            match fraction.filter(|fraction| fraction.is_finite()) {
+                Some(fraction) => {
+                    params.insert("progress".to_owned(), json!(fraction));
+                    params.insert("total".to_owned(), json!(1));
+                }
+                // Progress must grow, also where nobody knows how far it goes.
+                None => drop(params.insert("progress".to_owned(), json!(step))),
+            }
+            params.extend(message.clone().map(|message| ("message".to_owned(), message.into())));
+            self.answers.told("notifications/progress", &Value::Object(params));
+        }
+    }
+}
+
+impl Calls {
+    /// Who made a call that waits for a yes: when it runs, they hear of it.
+    pub(crate) fn accompany(&self, call: ToolCallId, company: Arc<Company>) {
+        self.companies().insert(call, company);
+    }
+
+    /// The call is over, or its maker is gone.
+    pub(crate) fn leave(&self, call: ToolCallId) {
+        self.companies().remove(&call);
+    }
+}
