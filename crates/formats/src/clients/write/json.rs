@@ -128,7 +128,10 @@ impl Layout {
         let blank = |c: &char| matches!(c, ' ' | '\t');
         let indented = text.lines().skip(1).find(|line| line.starts_with([' ', '\t']));
         let indent = indented.map_or("  ".to_owned(), |line| line.chars().take_while(blank).collect());
-        Self { indent: if text.trim().contains('\n') || text.trim().len() < 3 { indent } else { String::new() }, line_end }
+        Self {
+            indent: if text.trim().contains('\n') || text.trim().len() < 3 { indent } else { String::new() },
+            line_end,
+        }
     }
 
     /// Sets a member of an object that is `depth` levels deep on the inside.

@@ -16,7 +16,10 @@ fn http(token: &str) -> Way {
 }
 
 fn stdio() -> Way {
-    Way::Stdio { command: "/opt/kit bag".to_owned(), args: vec!["mcp".to_owned(), "stdio".to_owned(), "a\"b".to_owned()] }
+    Way::Stdio {
+        command: "/opt/kit bag".to_owned(),
+        args: vec!["mcp".to_owned(), "stdio".to_owned(), "a\"b".to_owned()],
+    }
 }
 
 fn file(client: Client) -> &'static str {
@@ -83,10 +86,7 @@ fn layout_is_the_files_own() {
     let text = "{\n\t\"mcpServers\": {\n\t\t\"x\": {}\n\t}\n}\n";
     let way = Way::Http { url: "u".to_owned(), headers: vec![] };
     let set = Client::Cursor.with_server(text, "kitbag", &way).unwrap();
-    assert_eq!(
-        set,
-        "{\n\t\"mcpServers\": {\n\t\t\"x\": {},\n\t\t\"kitbag\": {\n\t\t\t\"url\": \"u\"\n\t\t}\n\t}\n}\n"
-    );
+    assert_eq!(set, "{\n\t\"mcpServers\": {\n\t\t\"x\": {},\n\t\t\"kitbag\": {\n\t\t\t\"url\": \"u\"\n\t\t}\n\t}\n}\n");
     let flat = Client::Cursor.with_server("{\"a\":1}", "kitbag", &way).unwrap();
     assert_eq!(flat, "{\"a\":1,\"mcpServers\":{\"kitbag\":{\"url\":\"u\"}}}");
     let lines = Client::Cursor.with_server("{\r\n  \"a\": 1\r\n}\r\n", "kitbag", &way).unwrap();

@@ -66,7 +66,8 @@ fn without(text: &str, servers: &str, name: &str) -> (String, Option<usize>) {
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim();
         if let Some(path) = head(trimmed) {
-            inside = path.first().is_some_and(|first| first == servers) && path.get(1).is_some_and(|second| second == name);
+            inside =
+                path.first().is_some_and(|first| first == servers) && path.get(1).is_some_and(|second| second == name);
             if !inside || place.is_none() {
                 kept += &loose;
             }
@@ -76,7 +77,11 @@ fn without(text: &str, servers: &str, name: &str) -> (String, Option<usize>) {
                 continue;
             }
         } else if inside {
-            if trimmed.is_empty() || trimmed.starts_with('#') { loose += line } else { loose.clear() }
+            if trimmed.is_empty() || trimmed.starts_with('#') {
+                loose += line
+            } else {
+                loose.clear()
+            }
             continue;
         }
         kept += line;

@@ -24,7 +24,7 @@ pub(super) struct OwnFile {
 
 impl OwnFile {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let mut file = match File::open(path) {
+        let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // A link that leads nowhere would be replaced by a file.
@@ -40,16 +40,15 @@ impl OwnFile {
             return Err(Failure::failed(format!("{} is no file, or too large", path.display())));
         }
         let mut text = String::new();
-        let read = file.by_ref().take(LARGEST).read_to_string(&mut text);
+        let read = file.take(LARGEST).read_to_string(&mut text);
         read.map_err(|error| Failure::failed(format!("{}: it is not changed: {error}", path.display())))?;
         let path = path.canonicalize().doing(path.display())?;
         Ok(Self { path, text, mode: Some(data.permissions().mode() & 0o7777) })
     }
 
-    /// Why it stays as it is, and what to do instead.
-    pub(super) fn refused(&self, reason: &NotWritten, by_hand: Option<&str>) -> Failure {
-        let instead = by_hand.map(|command| format!(". `{command}` prints what to paste")).unwrap_or_default();
-        Failure::failed(format!("{} was not changed: {reason}{instead}", self.path.display()))
+    /// Why it stays as it is.
+    pub(super) fn refused(&self, reason: &NotWritten) -> Failure {
+        Failure::failed(format!("{} was not changed: {reason}", self.path.display()))
     }
 
     /// Puts the new text in its place. Where the old one is now, if there was one.

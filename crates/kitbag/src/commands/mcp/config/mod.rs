@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use kitbag_formats::clients::{Client as Program, Way};
+use kitbag_formats::clients::{Client as Program, NotWritten, Way};
 use kitbag_model::{BearerToken, Secret};
 use serde_json::{Value, json};
 
@@ -26,8 +26,8 @@ const NAME: &str = "kitbag";
 
 const TOKENS: &str = "/v1/orgs/local/tokens";
 
-/// What comes before the names of settings that a request carries.
-const HEADER_PREFIX: &str = "X-Mcp-";
+/// The settings that a program's requests carry, by the names of their flags.
+type Settings = [(&'static str, String)];
 
 /// A token that was made for a program.
 struct Made {
@@ -51,39 +51,50 @@ pub(super) async fn run(
         )));
     }
     let settings = settings(flags)?;
+    let prefix = check_lists(client, &settings).await?;
     let file = places::own(program);
-    let own = match (flags.install, &file) {
+    let mut own = match (flags.install, &file) {
         (false, _) => None,
         (true, Some(file)) => Some(OwnFile::read(file)?),
         (true, None) => return Err(Failure::wrong_use("there is no home folder, so no program has a file in it")),
     };
-    let (way, made) = if flags.stdio || !program.dials() {
-        let way = by_process(place, &settings)?;
-        refuse_early(program, own.as_ref(), &way)?;
-        (way, None)
-    } else {
-        let url = url(client, place, flags).await?;
-        // A file that cannot be written must not leave a token behind.
-        refuse_early(program, own.as_ref(), &by_address(&url, "x", &settings))?;
-        let made = make_token(client, program).await?;
-        (by_address(&url, made.secret.expose(), &settings), Some(made))
+    let by_process = match flags.stdio || !program.dials() {
+        true => Some(by_process(place, &settings)?),
+        false => None,
+    };
+    let url = url(client, place, flags).await;
+    // A file that cannot be written must not leave a token behind.
+    let trial = match &by_process {
+        Some(way) => way.clone(),
+        None => by_address(url.as_deref().unwrap_or_default(), &prefix, "x", &settings),
+    };
+    let problem = refuse_early(program, own.as_ref(), &trial)?;
+    if problem.is_some() {
+        own = None;
+    }
+    let (way, made) = match by_process {
+        Some(way) => (way, None),
+        None => {
+            let url = url?;
+            let made = make_token(client, program).await?;
+            (by_address(&url, &prefix, made.secret.expose(), &settings), Some(made))
+        }
     };
     let configuration = program.configuration(NAME, &way);
-    let mut backup = None;
-    let mut ended = None;
+    let (mut backup, mut ended) = (None, None);
     if let Some(own) = &own {
-        let text = program.with_server(&own.text, NAME, &way).map_err(|reason| own.refused(&reason, None))?;
+        let text = program.with_server(&own.text, NAME, &way).map_err(|reason| own.refused(&reason))?;
         backup = own.write(&text)?;
-        ended = end_old_token(client, program, &own.text, made.as_ref()).await;
+        ended = end_old_token(client, program, &own.text).await;
     }
-    let entry = program.server_in(&configuration, NAME);
     let result = json!({
         "client": program.key(),
         "name": NAME,
         "file": file,
         "installed": own.is_some(),
+        "problem": problem.as_ref().map(|problem| &problem.message),
         "backup": backup,
-        "entry": entry,
+        "entry": program.server_in(&configuration, NAME),
         "configuration": configuration,
         "url": if let Way::Http { url, .. } = &way { json!(url) } else { Value::Null },
         "token": made.as_ref().map(|made| json!({ "id": made.id, "name": made.name })),
@@ -91,31 +102,45 @@ pub(super) async fn run(
     });
     if let Some(made) = &made {
         let ended = ended.as_ref().map(|id| format!("; the one before it, {id}, is ended")).unwrap_or_default();
-        output.note(&format!("made the token {} for it ({}), which may use tools and no more{ended}", made.id, made.name));
+        let told = format!("made the token {} for it ({}), which may use tools and no more{ended}", made.id, made.name);
+        output.note(&told);
     }
-    let place = file.as_deref().map(Path::display);
-    match (&own, place) {
-        (Some(_), Some(place)) => output.result(&result, |_| {
+    let place = file.as_deref().map(|file| file.display().to_string()).unwrap_or_default();
+    if own.is_some() {
+        return output.result(&result, |_| {
             let backup = backup.as_ref().map(|backup| format!("; as it was: {}", backup.display())).unwrap_or_default();
             format!("{} has {NAME} in {place}{backup}", program.name())
-        }),
-        (_, place) => {
-            if let Some(place) = place {
-                output.note(&format!("{} reads this from {place}; --install writes it there", program.name()));
-            }
-            output.result(&result, |_| configuration.clone())
+        });
+    }
+    match &problem {
+        Some(problem) => output.note(&format!("error: {}. Paste this there by hand:", problem.message)),
+        None if !place.is_empty() => {
+            output.note(&format!("{} reads this from {place}; --install writes it there", program.name()));
         }
+        None => {}
+    }
+    output.result(&result, |_| configuration.clone())?;
+    Ok(if problem.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Says no before anything was made. A file in which a person must do it is a problem and no end: there is something to paste.
+fn refuse_early(program: Program, own: Option<&OwnFile>, way: &Way) -> Result<Option<Failure>, Failure> {
+    let Some(own) = own else { return Ok(None) };
+    match program.with_server(&own.text, NAME, way) {
+        Ok(_) => Ok(None),
+        Err(reason @ (NotWritten::Comments | NotWritten::Entangled(_))) => Ok(Some(own.refused(&reason))),
+        Err(reason) => Err(own.refused(&reason)),
     }
 }
 
-/// Says no before anything was made, with what to paste by hand.
-fn refuse_early(program: Program, own: Option<&OwnFile>, way: &Way) -> Result<(), Failure> {
-    let Some(own) = own else { return Ok(()) };
-    let by_hand = format!("kitbag mcp config {}", program.key());
-    program.with_server(&own.text, NAME, way).map(|_| ()).map_err(|reason| own.refused(&reason, Some(&by_hand)))
+/// Lists with a name that nobody knows are refused here, not by the program later. What the names of headers begin with.
+async fn check_lists(client: &Client, settings: &Settings) -> Result<String, Failure> {
+    let lists = settings.iter().filter(|(name, _)| *name != "chat");
+    let pairs: String = lists.map(|(name, value)| format!("&{}={}", query(name), segment(value))).collect();
+    let resolved = client.get(&format!("/v1/orgs/local/tools/resolve?explain=false{pairs}")).await?;
+    Ok(text(&resolved, "headerPrefix").to_owned())
 }
 
-/// The settings that a program's requests carry, by the names of their flags.
 fn settings(flags: &ClientConfig) -> Result<Vec<(&'static str, String)>, Failure> {
     let dynamic = flags.dynamic.then(|| "true".to_owned());
     let all = [
@@ -171,19 +196,32 @@ fn reachable(base: &str) -> String {
     }
 }
 
-fn by_address(url: &str, token: &str, settings: &[(&'static str, String)]) -> Way {
+fn by_address(url: &str, prefix: &str, token: &str, settings: &Settings) -> Way {
     let mut headers = vec![("Authorization".to_owned(), format!("Bearer {token}"))];
-    headers.extend(settings.iter().map(|(name, value)| (header(name), value.clone())));
-    Way::Http { url: url.to_owned(), headers }
+    let mut url = url.to_owned();
+    for (place, (name, value)) in settings.iter().enumerate() {
+        // Where no header is read, the address says the same.
+        if prefix.is_empty() {
+            url += &format!("{}{}={}", if place == 0 { '?' } else { '&' }, query(name), segment(value));
+        } else {
+            headers.push((header(prefix, name), value.clone()));
+        }
+    }
+    Way::Http { url, headers }
+}
+
+/// `enabled-tools` becomes `enabled_tools`.
+fn query(setting: &str) -> String {
+    setting.replace('-', "_")
 }
 
 /// `enabled-tools` becomes `X-Mcp-Enabled-Tools`.
-fn header(setting: &str) -> String {
+fn header(prefix: &str, setting: &str) -> String {
     let capital = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
-    format!("{HEADER_PREFIX}{}", setting.split('-').map(capital).collect::<Vec<_>>().join("-"))
+    format!("{prefix}{}", setting.split('-').map(capital).collect::<Vec<_>>().join("-"))
 }
 
-fn by_process(place: &Place, settings: &[(&'static str, String)]) -> Result<Way, Failure> {
+fn by_process(place: &Place, settings: &Settings) -> Result<Way, Failure> {
     let text = |path: &Path| {
         let told = || Failure::wrong_use(format!("{}: a name that is not UTF-8 cannot be written", path.display()));
         path.to_str().map(ToOwned::to_owned).ok_or_else(told)
@@ -215,14 +253,14 @@ fn token_name(program: Program) -> String {
 }
 
 /// Ends the token that stood in the file before, if it was made here for the same program. Its id.
-async fn end_old_token(client: &Client, program: Program, before: &str, made: Option<&Made>) -> Option<String> {
+async fn end_old_token(client: &Client, program: Program, before: &str) -> Option<String> {
     let entry = program.server_in(before, NAME)?;
     let headers = entry.get("headers").or_else(|| entry.get("http_headers"))?;
     let old: BearerToken = text(headers, "Authorization").strip_prefix("Bearer ")?.parse().ok()?;
     let id = old.id.to_string();
     let known = client.list(TOKENS, &None, None).await.ok()?;
     let ours = known.iter().any(|token| text(token, "id") == id && text(token, "name") == token_name(program));
-    if !ours || made.is_some_and(|made| made.id == id) {
+    if !ours {
         return None;
     }
     client.delete(&format!("{TOKENS}/{}", segment(&id))).await.ok().map(|_| id)
@@ -230,12 +268,17 @@ async fn end_old_token(client: &Client, program: Program, before: &str, made: Op
 
 #[cfg(test)]
 mod tests {
-    use super::{header, reachable};
+    use super::{Way, by_address, reachable};
 
     #[test]
-    fn headers_are_named_after_their_flags() {
-        assert_eq!(header("enabled-tools"), "X-Mcp-Enabled-Tools");
-        assert_eq!(header("chat"), "X-Mcp-Chat");
+    fn settings_go_with_every_request() {
+        let settings = [("enabled-tools", "a:b,c".to_owned()), ("dynamic", "true".to_owned())];
+        let Way::Http { url, headers } = by_address("http://h/mcp", "X-Mcp-", "t", &settings) else { panic!() };
+        assert_eq!(url, "http://h/mcp");
+        let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(headers, ["Authorization: Bearer t", "X-Mcp-Enabled-Tools: a:b,c", "X-Mcp-Dynamic: true"]);
+        let Way::Http { url, headers } = by_address("http://h/mcp", "", "t", &settings) else { panic!() };
+        assert_eq!((url.as_str(), headers.len()), ("http://h/mcp?enabled_tools=a%3Ab%2Cc&dynamic=true", 1));
     }
 
     #[test]
