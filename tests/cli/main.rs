@@ -4,6 +4,7 @@
 mod calls;
 mod config;
 mod mcp;
+mod resolve;
 mod toolsets;
 
 use kitbag_testkit::cluster::{APP, Cluster, OWNER};

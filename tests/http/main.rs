@@ -16,6 +16,7 @@ mod messages;
 mod operations;
 mod overrides;
 mod packages;
+mod resolution;
 mod restarts;
 mod running;
 mod tenants;

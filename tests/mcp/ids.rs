@@ -1,15 +1,40 @@
 //! Ids of servers and their tools: the short old form while it is unambiguous, and odd names.
 
-use kitbag_testkit::on_both;
+use kitbag_testkit::{Server, on_both};
 use serde_json::json;
 
 use crate::kit::{
-    TOOLS, TOOLSETS, TWIN, ask, at, bundle, connect, connected, done, import, new_chat, put, set_override, text, tool,
-    twin,
+    SERVERS, TOOLS, TOOLSETS, TWIN, ask, at, bundle, connect, connected, done, import, new_chat, put, set_override,
+    text, tool, twin,
 };
-use crate::serve;
+use crate::{BINARY, serve};
 
 on_both! {
+    async fn lists_may_name_what_nobody_has_seen_yet(database: TestDatabase) {
+        let key = {
+            let server = serve(&database);
+            let added = server.post(SERVERS, &json!({ "id": "later", "command": "/nowhere/kitbag-test", "enabled": false })).await.expect(201);
+            connect(&server, "twin", twin(&["hand"])).await;
+            added["id"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(key, "later~later");
+        let flags = ["--toolsets", "twin", "--enabled-tools", "mcp:later~later:go,mcp:later:stop", "--disabled-tools", "mcp:twin:pid"];
+        let server = Server::start(BINARY, &database, &flags);
+        let resolve = async |query: &str| server.get(&format!("{TOOLS}/resolve{query}")).await;
+        let found = resolve("").await.expect(200);
+        assert_eq!(found["pending"], json!(["later~later"]), "{found}");
+        let ids: Vec<&str> = found["tools"].as_array().unwrap().iter().map(|tool| tool["id"].as_str().unwrap()).collect();
+        assert!(!ids.is_empty() && ids.iter().all(|id| id.starts_with("mcp:twin~twin:") && *id != "mcp:twin~twin:pid"), "{ids:?}");
+        resolve("?toolsets=later").await.expect(200);
+        resolve("?toolsets=&enabled_tools=mcp:later~later:go").await.expect(200);
+        // One that the lists of the server do not have is unknown, like one that is not there.
+        for unknown in ["mcp:later~later:other", "mcp:twin~twin:pid", "mcp:twin:nope"] {
+            let refused = resolve(&format!("?enabled_tools={unknown}")).await;
+            refused.expect_error(400, "BAD_REQUEST");
+            assert_eq!(refused.body["message"], format!("Unknown enabled tool: {unknown}"));
+        }
+    }
+
     async fn the_old_form_of_an_id_means_one_server_or_none(database: TestDatabase) {
         let server = serve(&database);
         let chat = new_chat(&server).await;

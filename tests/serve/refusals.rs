@@ -133,3 +133,24 @@ async fn an_address_that_is_taken() {
     assert_eq!(finished.code, Some(1), "{finished:?}");
     assert!(finished.stderr.contains("--listen"), "{finished:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_name_what_is_not_there() {
+    let database = TestDatabase::sqlite();
+    let program = Program::on(BINARY, &database);
+    let finished = serve_fails(
+        &program,
+        &["--toolsets", "nope,builtin", "--enabled-tools", "one,two", "--disabled-tools", "three"],
+    );
+    let problems =
+        "Unknown toolset: nope\nUnknown enabled tool: one\nUnknown enabled tool: two\nUnknown disabled tool: three";
+    assert_refused(&finished, &[problems]);
+    assert_refused(&serve_fails(&program, &["--toolsets="]), &["No tools left"]);
+    assert_refused(&serve_fails(&program, &["--disabled-tools=-run_command"]), &["-run_command", "no entry with -"]);
+    assert_refused(&serve_fails(&program, &["--dynamic=maybe"]), &["dynamic: Expected one of: yes, y, true, 1"]);
+    assert_refused(&serve_fails(&program, &["--header-prefix", "X Mcp"]), &["header-prefix", "X Mcp"]);
+    let by_variable = program.clone().env("KITBAG_TOOLSETS", "nope");
+    assert_refused(&serve_fails(&by_variable, &[]), &["Unknown toolset: nope"]);
+    // A good one starts.
+    drop(Server::start(BINARY, &database, &["--toolsets", "builtin", "--disabled-tools", "run_command"]));
+}

@@ -34,6 +34,7 @@ pub mod text;
 pub mod time;
 pub mod token;
 pub mod tool_id;
+pub mod tool_search;
 pub mod toolset;
 pub mod version;
 pub mod weight;

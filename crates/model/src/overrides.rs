@@ -106,6 +106,13 @@ pub enum Origin {
     },
 }
 
+impl Origin {
+    /// Whether somebody said it about the tool, and not the tool itself.
+    pub fn is_override(&self) -> bool {
+        matches!(self, Self::Bundle { .. } | Self::User { .. })
+    }
+}
+
 /// A value, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Chosen<T> {

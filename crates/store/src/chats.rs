@@ -69,6 +69,20 @@ impl WriteTx {
         row.map(Chat::try_from).transpose()
     }
 
+    /// Makes a chat the one of a client that names none. The one that there is meanwhile, if there is.
+    pub async fn keep_chat_of(&mut self, owner: &str, chat: ChatId) -> Result<ChatId, StoreError> {
+        execute!(
+            self,
+            sqlx::query(
+                "INSERT INTO mcp_chats (organization_id, owner, chat_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
+            )
+            .bind(self.org.as_str())
+            .bind(owner)
+            .bind(chat.to_string())
+        )?;
+        Ok(self.chat_of(owner).await?.unwrap_or(chat))
+    }
+
     /// Deletes a chat with its messages, manifests and calls. Whether there was one.
     pub async fn delete_chat(&mut self, id: ChatId) -> Result<bool, StoreError> {
         let deleted = execute!(
@@ -89,6 +103,14 @@ impl<Mode> Tx<Mode> {
              FROM chats WHERE organization_id = $1 AND id = $2")
             .bind(self.org.as_str()).bind(id.to_string()).fetch_optional(c))?;
         row.map(Chat::try_from).transpose()
+    }
+
+    /// The chat of a client that names none.
+    pub async fn chat_of(&mut self, owner: &str) -> Result<Option<ChatId>, StoreError> {
+        let row: Option<(String,)> = on!(self, c => sqlx::query_as(
+            "SELECT chat_id FROM mcp_chats WHERE organization_id = $1 AND owner = $2")
+            .bind(self.org.as_str()).bind(owner).fetch_optional(c))?;
+        row.map(|(id,)| id.parse().map_err(|_| StoreError::Corrupt { column: "mcp_chats.chat_id" })).transpose()
     }
 
     /// Chats, newest first, that are older than `before`.

@@ -64,6 +64,7 @@ const FIXTURES: &[(&str, &str)] = &[
     ),
     ("secrets", "(organization_id, kind, name, sealed, updated_at) VALUES ('{org}', 'x', 'x', '', now())"),
     ("chats", "(organization_id, id, created_at, updated_at) VALUES ('{org}', 'x', now(), now())"),
+    ("mcp_chats", "(organization_id, owner, chat_id) VALUES ('{org}', 'x', 'x')"),
     (
         "workspace_manifests",
         "(organization_id, chat_id, id, root, created_at, source) VALUES ('{org}', 'x', 'x', 'r', now(), 'initial')",

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Why a client gets a tool, or does not.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(tag = "rule", content = "by", rename_all = "camelCase")]
+#[serde(tag = "kind", content = "by", rename_all = "camelCase")]
 pub enum Reason {
     /// In: no list of toolsets was given, or it says `all`.
     AllToolsets,

@@ -46,7 +46,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::BadRequest => "BAD_REQUEST",
             Self::Unauthorized => "UNAUTHORIZED",
@@ -78,7 +78,7 @@ impl Code {
         }
     }
 
-    fn status(self) -> StatusCode {
+    pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::BadRequest
             | Self::InvalidArguments
@@ -159,6 +159,11 @@ impl ApiError {
     /// There is no such thing, or it is not the caller's: the two must look the same.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         Self::new(Code::NotFound, format!("there is no {what} {id:?}"))
+    }
+
+    /// What it says, for who tells it in another form.
+    pub(crate) fn into_told(self) -> (Code, String, Option<Value>) {
+        (self.code, self.message, self.details)
     }
 
     /// A defect. It is logged here, once.

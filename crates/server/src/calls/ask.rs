@@ -51,6 +51,7 @@ impl Ask {
 }
 
 /// A call that was asked for.
+#[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) call: Arc<ToolCall>,
     /// What is known of it while it runs, if whoever asked for it has it.

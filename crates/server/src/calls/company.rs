@@ -2,15 +2,20 @@
 //! back, and gets the server's answer as it came.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kitbag_mcp::connection::{Answers, CallError};
 use kitbag_mcp::shallow::Shallow;
-use kitbag_model::ToolCallId;
+use kitbag_model::{CallStatus, OrgId, ToolCall, ToolCallId};
 use kitbag_python::Event;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::Calls;
+use super::{Asked, Calls};
+use crate::api::error::ApiError;
+
+/// So often somebody who waits for a yes looks, whatever was told.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Who made a call.
 pub(crate) struct Company {
@@ -69,6 +74,29 @@ impl Calls {
     /// Who made a call that waits for a yes: when it runs, they hear of it.
     pub(crate) fn accompany(&self, call: ToolCallId, company: Arc<Company>) {
         self.companies().insert(call, company);
+    }
+
+    /// Waits until a call that needs a yes is decided about, or its time is up.
+    pub(crate) async fn decided(&self, org: &OrgId, call: &ToolCall) -> Result<Asked, ApiError> {
+        let mut events = self.0.events.listen();
+        loop {
+            let now = self.again(org, call).await?;
+            if now.status != CallStatus::Pending {
+                let live = self.0.lives.find(org, now.chat_id, now.id);
+                return Ok(Asked { call: Arc::new(now), live });
+            }
+            let ours = async {
+                loop {
+                    match events.recv().await {
+                        Ok(event) if event.data.get("id").and_then(Value::as_str) != Some(&call.id.to_string()) => {}
+                        // It was decided about, or something was missed.
+                        _ => return,
+                    }
+                }
+            };
+            // Whoever looks at a call whose time is up ends it.
+            let _ = tokio::time::timeout(LOOK, ours).await;
+        }
     }
 
     /// The call is over, or its maker is gone.

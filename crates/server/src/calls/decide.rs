@@ -8,7 +8,7 @@ use kitbag_model::{
 };
 use serde_json::{Map, Value, json};
 
-use super::Calls;
+use super::{Asked, Calls};
 use super::behind::Record;
 use crate::api::error::{ApiError, Code};
 
@@ -30,7 +30,7 @@ impl Calls {
         chat: ChatId,
         id: ToolCallId,
         verdict: Verdict,
-    ) -> Result<ToolCall, ApiError> {
+    ) -> Result<Asked, ApiError> {
         let found = self.find(org, chat, id).await?;
         let call = found.ok_or_else(|| ApiError::not_found("tool call", &id.to_string()))?;
         if let Some(refusal) = decided(&call) {
@@ -42,7 +42,7 @@ impl Calls {
         }
         match verdict.approve {
             true => self.approve(org, call, verdict).await,
-            false => self.deny(org, call, verdict).await,
+            false => self.deny(org, call, verdict).await.map(Asked::from),
         }
     }
 
@@ -61,7 +61,7 @@ impl Calls {
         Ok(denied)
     }
 
-    async fn approve(&self, org: &OrgId, call: ToolCall, verdict: Verdict) -> Result<ToolCall, ApiError> {
+    async fn approve(&self, org: &OrgId, call: ToolCall, verdict: Verdict) -> Result<Asked, ApiError> {
         let callable = self.0.toolsets.callable(org, &call.tool_id).await?;
         if call.generation.as_ref() != Some(&callable.generation) {
             let message =
@@ -76,8 +76,9 @@ impl Calls {
         match self.record_approval(org, &call, &decision, edited.as_ref()).await {
             Ok(Some(approved)) => {
                 self.tell(org, &approved);
-                self.start(place, Arc::new(approved.clone()), callable, Record::Now);
-                Ok(approved)
+                let (call, live) = (Arc::new(approved), Some(place.live()));
+                self.start(place, Arc::clone(&call), callable, Record::Now);
+                Ok(Asked { call, live })
             }
             other => {
                 self.give_back(place);

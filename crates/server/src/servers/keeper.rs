@@ -23,7 +23,7 @@ impl StoreKeeper {
     }
 
     /// The vault, which is opened when somebody first needs it.
-    async fn vault(&self) -> Result<Arc<Vault>, KeeperError> {
+    pub(super) async fn vault(&self) -> Result<Arc<Vault>, KeeperError> {
         let open = || async {
             let (data, given) = (self.data.clone(), self.given.clone());
             let opened = tokio::task::spawn_blocking(move || Vault::open(&data, given.as_ref())).await;

@@ -11,6 +11,7 @@ mod variables;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kitbag_guard::dial::EgressPolicy;
@@ -99,10 +100,23 @@ struct Inner {
     others: Manager,
     authorizer: Arc<Authorizer>,
     clients: Arc<Clients>,
+    keeper: Arc<StoreKeeper>,
+    /// Another number whenever a server is other than before.
+    version: Arc<AtomicU64>,
     started: OnceCell<()>,
 }
 
 impl Servers {
+    /// What seals what must not be read or changed on its way.
+    pub(crate) async fn vault(&self) -> Result<Arc<Vault>, KeeperError> {
+        self.0.keeper.vault().await
+    }
+
+    /// While this is the same number, servers and their tools are what they were.
+    pub(crate) fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+
     /// Nothing is connected yet.
     pub(crate) fn new(settings: &Settings, store: &Store, events: &Events) -> Self {
         let keeper = StoreKeeper::new(store.clone(), settings.data.clone(), settings.servers.master_key.clone());
@@ -111,7 +125,7 @@ impl Servers {
         let egress = settings.egress.clone();
         let policy = move |is_local: bool| policy(&egress, is_local);
         let of_org = policy.clone();
-        let authorizer = Arc::new(Authorizer::new(Arc::new(move |org| of_org(*org == OrgId::local())), keeper));
+        let authorizer = Arc::new(Authorizer::new(Arc::new(move |org| of_org(*org == OrgId::local())), Arc::clone(&keeper) as _));
         let (heard, changes) = unbounded_channel();
         let manager = |is_local: bool| {
             let options = Options {
@@ -137,9 +151,11 @@ impl Servers {
             others,
             authorizer,
             clients,
+            keeper,
+            version: Arc::default(),
             started: OnceCell::new(),
         }));
-        news::listen(changes, store.clone(), events.clone());
+        news::listen(changes, store.clone(), events.clone(), Arc::clone(&servers.0.version));
         servers
     }
 

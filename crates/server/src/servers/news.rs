@@ -1,5 +1,8 @@
 //! What the manager tells: a server's status goes to whoever listens, its tools go through the pins first.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use kitbag_mcp::manager::Change;
 use kitbag_mcp::tool::ToolDefinition;
 use kitbag_model::{McpToolName, OrgId, Pinned, ServerKey};
@@ -10,10 +13,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::events::{Events, News};
 
 /// Listens, to the manager's end. Without a runtime there is nobody to listen to.
-pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, events: Events) {
+pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, events: Events, version: Arc<AtomicU64>) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     runtime.spawn(async move {
         while let Some(change) = changes.recv().await {
+            version.fetch_add(1, Ordering::AcqRel);
             match change {
                 Change::Status { org, key, status, reason, since } => {
                     tracing::info!(server = %key, %status, reason, "an MCP server changed");

@@ -3,16 +3,16 @@
 //! The order is that of the catalogue everywhere: built-in tools, then toolsets in the order of their installation, each with
 //! its tools as its author listed them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use kitbag_model::overrides::confirmation;
 use kitbag_model::resolution::{self, ConfiguredServer, Listed, State};
 use kitbag_model::{
-    BUILTINS, Builtin, Chosen, Effective, Installed, Layers, OrgId, Origin, Override, OverrideKey, Pin, PythonTool,
-    Renderer, ServerKey, ToolId, ToolsetId, model_name,
+    BUILTINS, Builtin, Chosen, Effective, Installed, InstalledServer, Layers, OrgId, Origin, Override, OverrideKey,
+    Pin, PythonTool, Renderer, ToolId, ToolsetId, model_name,
 };
 use kitbag_python::{Described, Description};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::provided::Provided;
 use super::{ToolsetError, Toolsets, blocking};
@@ -46,6 +46,8 @@ pub(crate) struct Tool {
     pub(crate) input_schema: Value,
     /// What it returns, if its code says so.
     pub(crate) output_schema: Option<Value>,
+    /// All that its server says of it, if it is a server's.
+    pub(crate) definition: Option<Map<String, Value>>,
     pub(crate) effective: Effective,
     /// Whether its toolset is on.
     pub(crate) toolset_enabled: bool,
@@ -144,7 +146,7 @@ impl Catalogue {
         Self {
             tools,
             toolsets: ["builtin".to_owned()].into_iter().chain(toolsets).collect(),
-            servers: configured(installed, provided.pins),
+            servers: configured(installed),
             gone: provided.pins.iter().filter(gone).map(tool_id).collect(),
         }
     }
@@ -177,11 +179,16 @@ impl Catalogue {
     }
 }
 
-/// The servers of these toolsets. One is seen when anything is remembered of it.
-fn configured(installed: &[Installed], pins: &[Pin]) -> Vec<ConfiguredServer> {
-    let keys = installed.iter().flat_map(|one| one.servers.iter().map(|server| one.server_key(&server.server)));
-    let seen: HashSet<&ServerKey> = pins.iter().map(|pin| &pin.server).collect();
-    keys.map(|key| ConfiguredServer { seen: seen.contains(&key), key }).collect()
+/// The servers of these toolsets.
+fn configured(installed: &[Installed]) -> Vec<ConfiguredServer> {
+    let of_one = |one: &Installed| -> Vec<ConfiguredServer> {
+        let server = |server: &InstalledServer| ConfiguredServer {
+            key: one.server_key(&server.server),
+            seen: server.tools_seen_at.is_some(),
+        };
+        one.servers.iter().map(server).collect()
+    };
+    installed.iter().flat_map(of_one).collect()
 }
 
 fn tool_id(pin: &Pin) -> ToolId {
@@ -205,6 +212,7 @@ pub(super) fn of_builtin(tool: &Builtin, overrides: &[(OverrideKey, Override)]) 
         model_name: String::new(),
         input_schema: tool.input_schema(),
         output_schema: None,
+        definition: None,
         effective: layers.apply(&id, base),
         toolset_enabled: true,
         problem: None,
@@ -243,6 +251,7 @@ pub(super) fn of_toolset(one: &Installed, tool: &PythonTool, found: Option<&Desc
         model_name: String::new(),
         input_schema: schema.map_or_else(|| json!({ "type": "object" }), Value::Object),
         output_schema: sound.and_then(|found| found.output_schema.clone()).map(Value::Object),
+        definition: None,
         effective: layers.apply(&id, base),
         toolset_enabled: one.toolset.enabled,
         problem: found.and_then(|found| found.problem.clone()),

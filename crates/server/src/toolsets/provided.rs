@@ -74,6 +74,7 @@ pub(super) fn tool(one: &Installed, server: &InstalledServer, pin: &Pin, problem
         model_name: String::new(),
         input_schema: Value::Object(schema("inputSchema").unwrap_or_else(any_object)),
         output_schema: schema("outputSchema").map(Value::Object),
+        definition: Some(pin.seen.definition.clone()),
         effective: layers.apply(&id, base),
         toolset_enabled: one.toolset.enabled,
         problem: quarantined.or_else(|| problem.map(ToOwned::to_owned)),

@@ -37,6 +37,7 @@ pub(crate) fn all() -> &'static [Migration] {
         6 "0006_calls",
         7 "0007_servers",
         9 "0009_strict_records",
+        11 "0011_mcp_chats",
     ]
 }
 

@@ -51,5 +51,5 @@ pub(crate) async fn decide_tool_call(
     let (calls, org) = (app.calls().clone(), caller.org.clone());
     let deciding = tokio::spawn(async move { calls.decide(&org, chat, id, verdict).await });
     let call = deciding.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-    answer(&app, &caller.org, call.into(), &headers).await
+    answer(&app, &caller.org, call, &headers).await
 }

@@ -1,0 +1,36 @@
+//! The chat whose workspace a client's tools use: the one that it names, or one of its own.
+
+use kitbag_mcp::serve::Fault;
+use kitbag_model::{ChatId, ChatTitle, NewChat, OrgId};
+
+use crate::api::error::ApiError;
+use crate::app::App;
+
+/// The chat of a client that names none. It is made when it is first needed, and found again.
+pub(super) async fn own(app: &App, org: &OrgId, who: &str) -> Result<ChatId, ApiError> {
+    let read = async {
+        if let Some(chat) = app.store().read(org).await?.chat_of(who).await? {
+            return Ok(Some(chat));
+        }
+        let title: Option<ChatTitle> = format!("MCP: {who}").parse().ok();
+        let mut tx = app.store().write(org).await?;
+        let chat = tx.create_chat(&NewChat { title, tool_selectors: None }).await?;
+        let kept = tx.keep_chat_of(who, chat.id).await?;
+        if kept != chat.id {
+            // Somebody was quicker.
+            tx.delete_chat(chat.id).await?;
+        }
+        tx.commit().await?;
+        Ok::<_, ApiError>(Some(kept))
+    };
+    let found = app.gateway().chats.get(app.store().chat_edition(), (org.clone(), who.to_owned()), read).await?;
+    found.ok_or_else(|| ApiError::not_found("chat", who))
+}
+
+/// A chat that a client names.
+pub(super) async fn named(app: &App, org: &OrgId, text: &str) -> Result<ChatId, Fault> {
+    let missing = || Fault::params(format!("there is no chat {text:?}")).with_status(404);
+    let chat: ChatId = text.parse().map_err(|_| missing())?;
+    let stand = app.calls().stand(org, chat).await.map_err(super::tools::fault)?;
+    stand.map(|_| chat).ok_or_else(missing)
+}

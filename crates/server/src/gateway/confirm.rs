@@ -1,0 +1,79 @@
+//! A yes to a call that needs one, over the protocol: a client that can ask its person is asked to; else it waits for somebody who
+//! decides on the page or the command line. Either way it is the same decision about the same call, made once.
+
+use kitbag_mcp::serve::Client;
+use serde_json::{Map, Value, json};
+
+use super::menu::Entry;
+use super::view::View;
+use crate::api::error::ApiError;
+use crate::calls::{Asked, Verdict};
+
+/// So much of the arguments is shown in a question.
+const SHOWN: usize = 2000;
+
+impl View {
+    /// Waits for the decision. `approved` says that the client's person said yes to this very request in a round before.
+    pub(super) async fn confirm(
+        &self,
+        asked: Asked,
+        entry: &Entry,
+        client: &Client,
+        approved: bool,
+    ) -> Result<Asked, ApiError> {
+        let (calls, call) = (self.app.calls(), asked.call);
+        let verdict = |approve| Verdict { approve, args: None, digest: Some(call.args_sha256), who: self.who.clone() };
+        if approved {
+            return calls.decide(&self.org, call.chat_id, call.id, verdict(true)).await;
+        }
+        let elsewhere = calls.decided(&self.org, &call);
+        let mut stop = client.stopping();
+        let gone = async {
+            if stop.wait_for(|stop| *stop).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        if !client.can("elicitation/create") {
+            let wait = json!({ "progress": 0, "message": self.where_to_approve(&call.id.to_string()) });
+            if let Value::Object(wait) = wait {
+                client.progress(wait);
+            }
+            return tokio::select! {
+                decided = elsewhere => decided,
+                () = gone => self.forget(&call).await,
+            };
+        }
+        let answer = tokio::select! {
+            decided = elsewhere => return decided,
+            () = gone => return self.forget(&call).await,
+            answer = client.ask("elicitation/create", question(entry, &call.args)) => answer,
+        };
+        match answer.as_ref().ok().and_then(|answer| answer.get("action")?.as_str()) {
+            Some("accept") => calls.decide(&self.org, call.chat_id, call.id, verdict(true)).await,
+            Some("decline" | "cancel") => calls.decide(&self.org, call.chat_id, call.id, verdict(false)).await,
+            // It cannot ask after all. Somebody else still can.
+            _ => calls.decided(&self.org, &call).await,
+        }
+    }
+
+    /// Nobody wants it any more.
+    async fn forget(&self, call: &kitbag_model::ToolCall) -> Result<Asked, ApiError> {
+        let ended = self.app.calls().cancel(&self.org, call.chat_id, call.id, &self.who).await?;
+        Ok(ended.into())
+    }
+
+    fn where_to_approve(&self, id: &str) -> String {
+        format!("this call waits for a yes: on the page, or with `kitbag tool decide {id} --yes`")
+    }
+}
+
+/// What a person is asked.
+fn question(entry: &Entry, args: &Map<String, Value>) -> Value {
+    let arguments = serde_json::to_string_pretty(args).unwrap_or_default();
+    let shown = match arguments.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &arguments[..end]),
+        None => arguments,
+    };
+    let message = format!("Allow the tool {} ({}) to run with these arguments?\n{shown}", entry.name, entry.tool.id);
+    json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } })
+}

@@ -1,0 +1,106 @@
+//! What a request to the endpoint says of itself beside its message: who sends it, what it is about, and its settings.
+
+use axum::extract::{Path, RawQuery};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use kitbag_mcp::serve::Fault;
+use kitbag_model::resolution::{Lists, from_request};
+use kitbag_model::{OrgId, Scope, ServerKey, ToolsetId};
+use serde::Deserialize;
+
+use crate::access::caller::{Principal, authenticate};
+use crate::access::origin::only;
+use crate::api::error::{ApiError, Code};
+use crate::app::App;
+
+/// What an address is about.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Place {
+    Everything,
+    Toolset(ToolsetId),
+    Server(ServerKey),
+}
+
+/// What the path names.
+#[derive(Deserialize)]
+pub(crate) struct Named {
+    org: Option<String>,
+    id: Option<String>,
+    #[serde(rename = "serverKey")]
+    server: Option<String>,
+}
+
+/// Somebody at the door.
+pub(super) struct Guest {
+    pub(super) org: OrgId,
+    pub(super) who: String,
+    pub(super) place: Place,
+}
+
+impl Guest {
+    /// Who it is, and whether there is such a place. What belongs to another organisation is not there.
+    pub(super) async fn new(app: &App, parts: &Parts, Path(named): Path<Named>) -> Result<Self, ApiError> {
+        let Principal { org, scopes, who } = authenticate(app, &parts.method, &parts.headers).await?;
+        if named.org.as_deref().is_some_and(|named| named != org.as_str()) {
+            let named = named.org.unwrap_or_default();
+            return Err(ApiError::new(Code::NotFound, format!("there is no organisation {named:?}")));
+        }
+        if !scopes.contains(Scope::Use) {
+            let message = format!("this needs a token with the scope \"use\"; this one has {:?}", scopes.to_string());
+            return Err(ApiError::new(Code::Forbidden, message));
+        }
+        let place = match (named.id, named.server) {
+            (Some(id), _) => {
+                let missing = || ApiError::new(Code::ToolsetNotFound, format!("there is no toolset {id:?}"));
+                Place::Toolset(id.parse().map_err(|_| missing())?)
+            }
+            (None, Some(key)) => {
+                let missing = || ApiError::not_found("MCP server", &key);
+                Place::Server(key.parse().map_err(|_| missing())?)
+            }
+            (None, None) => Place::Everything,
+        };
+        Ok(Self { org, who, place })
+    }
+}
+
+/// What a request asks for beside its message.
+pub(super) struct Wishes {
+    pub(super) lists: Lists,
+    pub(super) chat: Option<String>,
+}
+
+impl Wishes {
+    /// From headers and the query. The same by both ways is an error: which of them was meant?
+    pub(super) fn read(app: &App, headers: &HeaderMap, query: &RawQuery) -> Result<Self, Fault> {
+        let prefix = app.settings().resolution.header_prefix.as_str();
+        let text = query.0.as_deref().unwrap_or_default();
+        let pairs: Vec<(String, String)> =
+            url::form_urlencoded::parse(text.as_bytes()).map(|(name, value)| (name.into(), value.into())).collect();
+        let given = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let said = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let lists = from_request(given, said, prefix).map_err(|problems| refused(&problems.to_string()))?;
+        let asked: Vec<&str> =
+            pairs.iter().filter(|(name, _)| name == "chat").map(|(_, value)| value.as_str()).collect();
+        let name = format!("{prefix}Chat").to_ascii_lowercase();
+        let named = match prefix {
+            "" => None,
+            _ => match header::HeaderName::from_bytes(name.as_bytes()).ok().filter(|name| headers.contains_key(name)) {
+                Some(name) => Some(only(headers, &name).ok_or_else(|| refused(&format!("{name} must be there once")))?),
+                None => None,
+            },
+        };
+        let chat = match (asked.as_slice(), named) {
+            ([], named) => named,
+            ([one], None) => Some(*one),
+            ([_], Some(_)) => return Err(refused("Both query and header specify chat")),
+            _ => return Err(refused("chat is there more than once in the query")),
+        };
+        Ok(Self { lists, chat: chat.map(ToOwned::to_owned) })
+    }
+}
+
+/// The settings of a request are wrong: nothing is served, least of all more than was asked for.
+pub(super) fn refused(message: &str) -> Fault {
+    Fault::params(message).with_status(400)
+}

@@ -1,0 +1,185 @@
+//! The tools that a request resolves to, under the names that its client sees. Made once for each set of wishes and kept until
+//! something changes: most requests find it ready.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use kitbag_mcp::serve::Fault;
+use kitbag_model::resolution::Lists;
+use kitbag_model::{OrgId, ServerKey, ToolId};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+
+use super::door::{Place, refused};
+use crate::app::App;
+use crate::resolution::{Extent, ResolveError};
+use crate::toolsets::{Provider, Tool};
+
+/// So many are kept.
+const MOST: usize = 256;
+
+/// A tool on the menu.
+pub(super) struct Entry {
+    /// What the client calls it.
+    pub(super) name: String,
+    pub(super) tool: Tool,
+    /// As lists show it.
+    pub(super) shown: Map<String, Value>,
+}
+
+/// The tools of a request, in the order of the catalogue.
+pub(super) struct Menu {
+    pub(super) entries: Vec<Entry>,
+    by_name: HashMap<String, usize>,
+    /// Whether the client gets tools about tools in place of them.
+    pub(super) dynamic: bool,
+    /// The servers that it may have to do with, in the order of the catalogue.
+    pub(super) servers: Vec<ServerKey>,
+    /// The toolsets whose tools these are, with their names.
+    pub(super) toolsets: Vec<(String, String)>,
+    listed: OnceLock<[Arc<RawValue>; 2]>,
+}
+
+impl Menu {
+    /// What a client means by a name.
+    pub(super) fn find(&self, name: &str) -> Option<&Entry> {
+        self.by_name.get(name).map(|at| &self.entries[*at])
+    }
+
+    /// The answer to `tools/list`.
+    pub(super) fn listed(&self, stateless: bool) -> Arc<RawValue> {
+        let [session, newest] = self.listed.get_or_init(|| {
+            let tools: Vec<&Map<String, Value>> = self.entries.iter().map(|entry| &entry.shown).collect();
+            [raw(&json!({ "tools": tools })), raw(&json!({ "tools": tools, "ttlMs": 0, "cacheScope": "private" }))]
+        });
+        Arc::clone(if stateless { newest } else { session })
+    }
+
+    async fn make(app: &App, org: &OrgId, place: &Place, lists: &Lists) -> Result<Self, Fault> {
+        let extent = match place {
+            Place::Everything => Extent::Everything,
+            Place::Toolset(id) => Extent::Toolset(id.as_str()),
+            Place::Server(key) => Extent::Server(key),
+        };
+        let resolution = app.resolve_in(org, extent, lists).await.map_err(|error| match error {
+            ResolveError::Lists(problems) => refused(&problems.to_string()),
+            ResolveError::Toolsets(error) => super::tools::fault(error.into()),
+        })?;
+        let dynamic = resolution.resolved.dynamic;
+        let mut servers: Vec<ServerKey> = resolution.pending().cloned().collect();
+        let tools = resolution.into_tools();
+        for tool in &tools {
+            if let ToolId::Mcp { server, .. } = &tool.id
+                && !servers.contains(server)
+            {
+                servers.push(server.clone());
+            }
+        }
+        let mut toolsets: Vec<(String, String)> = Vec::new();
+        for tool in &tools {
+            if !toolsets.contains(&tool.toolset) {
+                toolsets.push(tool.toolset.clone());
+            }
+        }
+        let names = names(place, &tools);
+        let entries: Vec<Entry> = tools
+            .into_iter()
+            .zip(names)
+            .map(|(tool, name)| Entry { shown: shown(&tool, &name), name, tool })
+            .collect();
+        let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
+        Ok(Self { entries, by_name, dynamic, servers, toolsets, listed: OnceLock::new() })
+    }
+}
+
+/// The names of tools where a client finds them: their own where that is clear, else those that models see everywhere.
+fn names(place: &Place, tools: &[Tool]) -> Vec<String> {
+    let own = |tool: &Tool| match &tool.id {
+        ToolId::Mcp { tool, .. } | ToolId::LegacyMcp { tool, .. } => tool.to_string(),
+        ToolId::Toolset { tool, .. } => tool.to_string(),
+        ToolId::Builtin(name) => name.to_string(),
+    };
+    match place {
+        Place::Everything => tools.iter().map(|tool| tool.model_name.clone()).collect(),
+        // Nothing is renamed there.
+        Place::Server(_) => tools.iter().map(own).collect(),
+        Place::Toolset(_) => {
+            let mut count: HashMap<String, usize> = HashMap::new();
+            tools.iter().for_each(|tool| *count.entry(own(tool)).or_default() += 1);
+            let is_legal = |name: &str| {
+                let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+                (1..=64).contains(&name.len()) && name.bytes().all(legal)
+            };
+            let named = |tool: &Tool| {
+                let name = own(tool);
+                if is_legal(&name) && count.get(&name) == Some(&1) { name } else { tool.model_name.clone() }
+            };
+            tools.iter().map(named).collect()
+        }
+    }
+}
+
+/// A tool as lists show it: what its server says of it and nothing less, but for its name and what somebody overrides.
+fn shown(tool: &Tool, name: &str) -> Map<String, Value> {
+    let mut shown = tool.definition.clone().unwrap_or_default();
+    shown.insert("name".to_owned(), name.into());
+    let effective = &tool.effective;
+    let said = shown.get("title").and_then(Value::as_str) == Some(effective.name.value.as_str());
+    if tool.provider != Provider::Mcp || effective.name.origin.is_override() && !said {
+        shown.insert("title".to_owned(), effective.name.value.clone().into());
+    }
+    match &effective.description.value {
+        Some(description) if tool.provider != Provider::Mcp || effective.description.origin.is_override() => {
+            shown.insert("description".to_owned(), description.clone().into());
+        }
+        _ => {}
+    }
+    if tool.provider != Provider::Mcp {
+        shown.insert("inputSchema".to_owned(), tool.input_schema.clone());
+        // Older clients take nothing but objects for structured.
+        let object = |schema: &&Value| schema.get("type").and_then(Value::as_str) == Some("object");
+        if let Some(schema) = tool.output_schema.as_ref().filter(object) {
+            shown.insert("outputSchema".to_owned(), schema.clone());
+        }
+    }
+    shown.entry("inputSchema").or_insert_with(|| json!({ "type": "object" }));
+    shown
+}
+
+fn raw(value: &Value) -> Arc<RawValue> {
+    to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
+}
+
+/// The menus that were made lately.
+#[derive(Default)]
+pub(super) struct Menus(Mutex<HashMap<String, Kept>>);
+
+struct Kept {
+    edition: (u64, u64),
+    menu: Arc<Menu>,
+}
+
+impl Menus {
+    /// The menu for these wishes.
+    pub(super) async fn get(app: &App, org: &OrgId, place: &Place, lists: &Lists) -> Result<Arc<Menu>, Fault> {
+        // Where others write too nobody knows what is still true.
+        let Some(edition) = app.store().edition() else {
+            return Menu::make(app, org, place, lists).await.map(Arc::new);
+        };
+        let edition = (edition, app.servers().version());
+        let key = format!("{org}\n{place:?}\n{lists:?}");
+        let menus = &app.gateway().menus.0;
+        if let Some(kept) = menus.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
+            && kept.edition == edition
+        {
+            return Ok(Arc::clone(&kept.menu));
+        }
+        let menu = Arc::new(Menu::make(app, org, place, lists).await?);
+        let mut kept = menus.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MOST {
+            kept.clear();
+        }
+        kept.insert(key, Kept { edition, menu: Arc::clone(&menu) });
+        Ok(menu)
+    }
+}

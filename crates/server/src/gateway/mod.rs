@@ -1,0 +1,47 @@
+//! Kitbag as an MCP server: one address for every tool, for clients of every revision of the protocol.
+//!
+//! The protocol itself is `kitbag_mcp::serve`'s. This room says what is served to whom: which tools a request resolves to
+//! ([`menu`]), calls of them through the same [`crate::calls`] as everybody's ([`tools`], [`confirm`]), what the servers behind
+//! have beside tools ([`upstream`], [`names`]), and what Kitbag itself has ([`own`]). What need not be changed passes as the
+//! text that it came as.
+
+mod beside;
+mod chat;
+mod confirm;
+mod door;
+mod dynamic;
+mod files;
+pub(crate) mod http;
+mod listen;
+mod lists;
+mod menu;
+mod names;
+mod state;
+mod tools;
+mod upstream;
+mod view;
+
+use kitbag_mcp::serve::{Front, Limits};
+use kitbag_model::{ChatId, OrgId};
+
+use crate::recent::Recent;
+use menu::Menus;
+
+/// Everything that goes on between clients and this server.
+pub(crate) struct Gateway {
+    front: Front,
+    menus: Menus,
+    /// The chats of clients that name none.
+    chats: Recent<(OrgId, String), ChatId>,
+}
+
+impl Gateway {
+    pub(crate) fn new() -> Self {
+        Self { front: Front::new(Limits::default()), menus: Menus::default(), chats: Recent::default() }
+    }
+
+    /// Lets all clients go.
+    pub(crate) fn close(&self) {
+        self.front.close();
+    }
+}

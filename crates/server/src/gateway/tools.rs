@@ -1,0 +1,278 @@
+//! Calls of tools. They go through the same calls as everybody's: the same arguments are taken, the same people are asked, the same
+//! is recorded. What a server answers goes back as it came.
+
+use std::sync::Arc;
+
+use kitbag_mcp::serve::{Client, Fault, check_arguments, code};
+use kitbag_mcp::shallow::Shallow;
+use kitbag_model::{CallErrorCode, CallStatus, ChatId, ToolCall, ToolCallId};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+
+use super::beside::Beside;
+use super::menu::{Entry, Menu};
+use super::state::State;
+use super::upstream::{era, rename_links};
+use super::view::View;
+use crate::api::error::{ApiError, Code};
+use crate::app::App;
+use crate::calls::{Answered, Ask, Asked, Company};
+use crate::toolsets::Provider;
+
+/// A call that a client asks for.
+pub(super) struct Wanted {
+    pub(super) params: Shallow,
+    pub(super) client: Client,
+    /// The arguments that came in headers too, where they have to.
+    pub(super) headers: Option<Vec<(String, String)>>,
+}
+
+impl View {
+    /// `tools/call`.
+    pub(super) async fn call_tool(self: Arc<Self>, wanted: Wanted) -> Result<Box<RawValue>, Fault> {
+        let name = wanted.params.text("name").ok_or_else(|| Fault::params("`name` must be the name of a tool"))?;
+        let menu = self.menu().await?;
+        if menu.dynamic {
+            return self.call_meta(&menu, &name, wanted).await;
+        }
+        let entry = menu.find(&name).ok_or_else(|| unknown(&name))?;
+        self.call_entry(&menu, entry, wanted).await
+    }
+
+    /// Calls a tool that is on the menu.
+    pub(super) async fn call_entry(
+        &self,
+        menu: &Menu,
+        entry: &Entry,
+        mut wanted: Wanted,
+    ) -> Result<Box<RawValue>, Fault> {
+        let args = arguments(&wanted.params)?;
+        if let (Some(headers), Value::Object(schema)) = (&wanted.headers, &entry.tool.input_schema) {
+            check_arguments(schema, &args, headers)?;
+        }
+        let state = match wanted.params.text("requestState") {
+            Some(text) => {
+                State::unseal(&text, &self.app, (&self.org, &self.who), "tools/call", &wanted.params).await?
+            }
+            None => State::default(),
+        };
+        let asked_for = wanted.params.clone();
+        wanted.params.remove("requestState");
+        if let Some(theirs) = &state.theirs {
+            wanted.params.set_value("requestState", &theirs.as_str().into());
+        }
+        let chat = self.chat().await?;
+        let called = match self.run(chat, entry, args, wanted, state.approved).await? {
+            Run::Called(called) => called,
+            Run::Refused(error) => return refused(error, &entry.name),
+        };
+        let Called { call, answer, client, approved } = called;
+        match answer {
+            Some(Answered::Refused { code, message, data }) => {
+                let fault = Fault::new(code, message);
+                Err(data.into_iter().fold(fault, Fault::with_data))
+            }
+            Some(Answered::Result(raw)) => {
+                let raw = self.carried(&raw, &asked_for, approved).await?;
+                let raw = if self.is_plain(menu) { raw } else { rename_links(raw, entry) };
+                Ok(era(raw, client.peer().stateless))
+            }
+            None => told(&call, entry),
+        }
+    }
+
+    async fn run(
+        &self,
+        chat: ChatId,
+        entry: &Entry,
+        args: Map<String, Value>,
+        wanted: Wanted,
+        approved: bool,
+    ) -> Result<Run, Fault> {
+        let Wanted { mut params, client, .. } = wanted;
+        let beside = Beside { client: client.clone(), who: self.owner.clone(), level: self.level.clone() };
+        let stateless = client.peer().stateless;
+        params.remove("name");
+        let params = super::upstream::passed_on(params);
+        let company = Arc::new(Company { params, answers: Arc::new(beside), relay: stateless });
+        let stand = self.app.calls().stand(&self.org, chat).await.map_err(fault)?;
+        let stand = stand.ok_or_else(|| Fault::params("the chat was deleted").with_status(404))?;
+        let ask = Ask {
+            chat,
+            stand: stand.manifest,
+            tool: entry.tool.id.clone(),
+            args,
+            message: None,
+            key: None,
+            at_once: false,
+            who: self.who.clone(),
+            bounds: stand.bounds(),
+            company: Some(Arc::clone(&company)),
+        };
+        let asked = match self.app.calls().ask(&self.org, ask).await {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Run::Refused(error)),
+        };
+        let (asked, approved) = match asked.call.status {
+            CallStatus::Pending => {
+                let guard = Accompanied::new(&self.app, asked.call.id, company);
+                let decided = self.confirm(asked, entry, &client, approved).await;
+                drop(guard);
+                match decided {
+                    Ok(asked) => (asked, true),
+                    Err(error) => return Ok(Run::Refused(error)),
+                }
+            }
+            _ => (asked, approved),
+        };
+        self.wait(asked, client, approved).await.map(Run::Called)
+    }
+
+    /// Waits for the end of a call. A client that does not want it any more stops it.
+    async fn wait(&self, asked: Asked, client: Client, approved: bool) -> Result<Called, Fault> {
+        let calls = self.app.calls();
+        let (chat, id) = (asked.call.chat_id, asked.call.id);
+        let live = asked.clone();
+        let mut waiting = std::pin::pin!(calls.wait(&self.org, asked));
+        let mut stop = client.stopping();
+        let over = tokio::select! {
+            biased;
+            over = &mut waiting => over,
+            Ok(_) = stop.wait_for(|stop| *stop) => {
+                // It is over then, one way or the other.
+                let _ = calls.cancel(&self.org, chat, id, &self.who).await;
+                waiting.await
+            }
+        };
+        let call = over.map_err(fault)?;
+        Ok(Called { answer: live.answered(), call, client, approved })
+    }
+
+    /// What a server wants to see again goes through the client's hands, sealed.
+    async fn carried(&self, raw: &Arc<RawValue>, asked: &Shallow, approved: bool) -> Result<Box<RawValue>, Fault> {
+        let plain = || RawValue::to_owned(raw);
+        if !raw.get().contains("input_required") {
+            return Ok(plain());
+        }
+        let Some(mut result) = Shallow::read(raw) else { return Ok(plain()) };
+        if result.text("resultType").as_deref() != Some("input_required") {
+            return Ok(plain());
+        }
+        let theirs = result.text("requestState");
+        if theirs.is_some() || approved {
+            let state = State { theirs, approved, ..State::default() };
+            let sealed = state.seal(&self.app, (&self.org, &self.who), "tools/call", asked).await?;
+            result.set_value("requestState", &sealed.into());
+        }
+        Ok(result.raw())
+    }
+}
+
+/// What came of asking for a call.
+enum Run {
+    Called(Called),
+    /// It was not taken.
+    Refused(ApiError),
+}
+
+struct Called {
+    call: Arc<ToolCall>,
+    /// What its server said, if it has one and that said something.
+    answer: Option<Answered>,
+    client: Client,
+    approved: bool,
+}
+
+/// Who asked for a call that waits for a yes, for as long as they wait.
+struct Accompanied<'a>(&'a App, ToolCallId);
+
+impl<'a> Accompanied<'a> {
+    fn new(app: &'a App, id: ToolCallId, company: Arc<Company>) -> Self {
+        app.calls().accompany(id, company);
+        Self(app, id)
+    }
+}
+
+impl Drop for Accompanied<'_> {
+    fn drop(&mut self) {
+        self.0.calls().leave(self.1);
+    }
+}
+
+/// The arguments of a call. None are none.
+pub(super) fn arguments(params: &Shallow) -> Result<Map<String, Value>, Fault> {
+    match params.get("arguments") {
+        None => Ok(Map::new()),
+        Some(raw) if raw.get() == "null" => Ok(Map::new()),
+        Some(raw) => {
+            serde_json::from_str(raw.get()).map_err(|error| Fault::params(format!("`arguments` must be an object: {error}")))
+        }
+    }
+}
+
+/// There is no such tool for this client. Whether there is one for others is not told.
+pub(super) fn unknown(name: &str) -> Fault {
+    let shown: String = name.chars().take(200).collect();
+    Fault::params(format!("Unknown tool: {shown}"))
+}
+
+/// An error of the API as one of the protocol.
+pub(super) fn fault(error: ApiError) -> Fault {
+    let (code, message, details) = error.into_told();
+    let number = if code.status().is_server_error() { code::INTERNAL } else { code::INVALID_PARAMS };
+    let mut data = json!({ "code": code.as_str() });
+    if let Some(details) = details {
+        data["details"] = details;
+    }
+    Fault::new(number, message).with_data(data)
+}
+
+/// A call that was not even taken. A name that means nothing is the client's mistake; all else a model can read, and mend or tell.
+fn refused(error: ApiError, name: &str) -> Result<Box<RawValue>, Fault> {
+    match error.into_told() {
+        (Code::ToolNotFound, ..) => Err(unknown(name)),
+        (code, message, _) => failed(&format!("{}: {message}", code.as_str())),
+    }
+}
+
+/// A result that says that the tool failed.
+pub(super) fn failed(text: &str) -> Result<Box<RawValue>, Fault> {
+    let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
+    to_raw_value(&result).map_err(|error| internal(&error))
+}
+
+/// Something went wrong here, which the log tells.
+pub(super) fn internal(error: &dyn std::fmt::Display) -> Fault {
+    tracing::error!(%error, "an MCP request failed");
+    Fault::new(code::INTERNAL, "something went wrong here; the log says what").with_status(500)
+}
+
+/// The end of a call that no server answered: of a tool of ours, or one that never got to its server.
+fn told(call: &ToolCall, entry: &Entry) -> Result<Box<RawValue>, Fault> {
+    let result = match (&call.outcome.error, &call.outcome.result) {
+        (Some(error), _) => {
+            let text = match error.code {
+                CallErrorCode::ToolFailed => error.message.clone(),
+                code => format!("{}: {}", code.as_str(), error.message),
+            };
+            return failed(&text);
+        }
+        // What a server said is a result already.
+        (None, Some(answer @ Value::Object(_))) if entry.tool.provider == Provider::Mcp => answer.clone(),
+        (None, result) => {
+            let value = result.clone().unwrap_or(Value::Null);
+            let text = match &value {
+                Value::String(text) => text.clone(),
+                value => serde_json::to_string_pretty(value).unwrap_or_default(),
+            };
+            let mut result = json!({ "content": [{ "type": "text", "text": text }] });
+            // A summary of something large is not what the schema describes.
+            let whole = call.outcome.result_sha256.is_none() && entry.tool.provider != Provider::Mcp;
+            if let (true, Value::Object(_), Some(result)) = (whole, &value, result.as_object_mut()) {
+                result.insert("structuredContent".to_owned(), value);
+            }
+            result
+        }
+    };
+    to_raw_value(&result).map_err(|error| internal(&error))
+}
