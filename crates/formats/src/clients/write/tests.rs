@@ -132,7 +132,10 @@ fn sections_of_toml_are_replaced_where_they_were() {
     assert!(process.contains("# about z\n[z]") && !process.contains("http_headers"), "{process}");
     assert_eq!(Client::Codex.server_in(&process, "kitbag").unwrap()["args"][2], "a\"b");
     // A text that looks like a section is none.
-    let hidden = "note = '''\n[mcp_servers.kitbag]\nx = 1\n'''\n";
-    let set = Client::Codex.with_server(hidden, "kitbag", &http("t"));
-    assert!(set.is_err_and(|error| matches!(error, NotWritten::Entangled(_))));
+    for hidden in
+        ["a = '''\n[mcp_servers.kitbag]\nx = 1\n'''\n", "a = '''\n[mcp_servers.kitbag]\n'''\nb = '''\n[x]\n'''\n"]
+    {
+        let set = Client::Codex.with_server(hidden, "kitbag", &http("t"));
+        assert_eq!(set, Err(NotWritten::Entangled("mcp_servers.kitbag".to_owned())));
+    }
 }
