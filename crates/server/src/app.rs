@@ -16,6 +16,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use crate::access::origin::HostRule;
 use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
+use crate::gateway::Gateway;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
 use crate::servers::{ServerSettings, Servers};
@@ -74,6 +75,7 @@ struct Inner {
     calls: Calls,
     inbox: Inbox,
     stage: Stage,
+    gateway: Gateway,
     metrics: Option<PrometheusHandle>,
     draining: AtomicBool,
 }
@@ -135,6 +137,7 @@ impl App {
             calls,
             inbox,
             stage,
+            gateway: Gateway::new(),
             metrics,
             draining: AtomicBool::new(false),
         }))
@@ -179,6 +182,10 @@ impl App {
 
     pub(crate) fn calls(&self) -> &Calls {
         &self.0.calls
+    }
+
+    pub(crate) fn gateway(&self) -> &Gateway {
+        &self.0.gateway
     }
 
     pub(crate) fn inbox(&self) -> &Inbox {
@@ -236,6 +243,7 @@ impl App {
     pub(crate) fn start_draining(&self) {
         self.0.calls.close();
         self.0.events.end();
+        self.0.gateway.close();
         self.0.draining.store(true, Ordering::Relaxed);
     }
 

@@ -9,6 +9,7 @@ mod app;
 mod calls;
 mod edge;
 mod events;
+mod gateway;
 mod home;
 mod impatient;
 mod listen;

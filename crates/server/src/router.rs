@@ -1,7 +1,7 @@
 //! The index of everything that can be asked.
 
 use axum::extract::DefaultBodyLimit;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use axum::{Router, middleware};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use crate::api::{calls, chats, events, mcp_servers, messages, processes, tokens, tools, toolsets, workspace};
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
-use crate::{access, api, edge, page, stage};
+use crate::{access, api, edge, gateway, page, stage};
 
 /// The router of a server.
 pub fn router(app: App) -> Router {
@@ -21,6 +21,10 @@ pub fn router(app: App) -> Router {
         .route("/page/{file}", get(page::asset))
         .route("/oauth/start/{org}/{server}", get(page::oauth::start))
         .route("/oauth/callback/{org}", get(page::oauth::callback))
+        .route("/mcp", mcp())
+        .route("/v1/orgs/{org}/mcp", mcp())
+        .route("/v1/orgs/{org}/toolsets/{id}/mcp", mcp())
+        .route("/v1/orgs/{org}/mcp-servers/{serverKey}/mcp", mcp())
         .route("/openapi.json", get(ops::openapi::serve))
         .route("/docs", get(ops::docs::with_slash))
         .route("/docs/", get(ops::docs::index))
@@ -32,6 +36,11 @@ pub fn router(app: App) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), access::check_host_and_origin));
     // Outermost: what is for the stage must not get as far as the API's own rules and headers.
     edge::wrap(router, &app).layer(middleware::from_fn_with_state(app.clone(), stage::door)).with_state(app)
+}
+
+/// The protocol's own endpoint, whatever it is about.
+fn mcp() -> MethodRouter<App> {
+    axum::routing::post(gateway::http::post).get(gateway::http::get).delete(gateway::http::delete)
 }
 
 /// The endpoints that `/openapi.json` describes: a route that is served is a route that is documented.

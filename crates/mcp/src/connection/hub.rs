@@ -249,7 +249,10 @@ impl Hub {
 
     fn notified(&self, method: &str, params: Value, asked: Option<u64>) {
         match method {
-            "notifications/tools/list_changed" => self.tools_changed(),
+            "notifications/tools/list_changed" => {
+                self.tools_changed();
+                let _ = self.notices.send(Notice::Told { method: method.to_owned(), params });
+            }
             "notifications/message" => {
                 if let Ok(Some(company)) = self.company(asked) {
                     company.told(method, &params);

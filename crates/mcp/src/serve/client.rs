@@ -107,6 +107,14 @@ impl Client {
         }
     }
 
+    /// Until nobody wants the answer any more.
+    pub async fn gone(&self) {
+        if self.stopping().wait_for(|stop| *stop).await.is_err() {
+            // Nobody is left who could say so.
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Turns to true when nobody wants the answer any more.
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.exchange.stopping()

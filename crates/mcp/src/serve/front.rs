@@ -53,7 +53,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Nobody is here yet. It must be made on a runtime.
+    /// Nobody is here yet.
     pub fn new(limits: Limits) -> Self {
         let sessions = Sessions::default();
         sessions.sweep(limits.idle);
@@ -280,7 +280,7 @@ impl Front {
             return Ok(Events::new(parked.exchange, parked.place, self.ties(visit, digest)));
         }
         let service = open().await?;
-        if method != "server/discover" && !service.knows(&method) {
+        if method != "server/discover" && !service.knows(&method, true) {
             return Err(Fault::no_method(&method));
         }
         headers::check(visit.headers, &method, beside.name.as_deref())?;
@@ -431,7 +431,7 @@ fn begin(
         exchange.answer(to_raw_value(&json!({})).map_err(|error| Fault::new(code::INTERNAL, error.to_string())));
         return Ok(exchange);
     }
-    if !session.service().knows(&method) {
+    if !session.service().knows(&method, false) {
         return Err(Fault { status: None, ..Fault::no_method(&method) });
     }
     let read: Params = params

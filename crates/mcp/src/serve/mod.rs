@@ -130,8 +130,8 @@ pub trait Service: Send + Sync + 'static {
     /// What it is.
     fn hello(&self) -> Hello;
 
-    /// Whether there is such a method.
-    fn knows(&self, method: &str) -> bool;
+    /// Whether there is such a method, in revisions with sessions or without.
+    fn knows(&self, method: &str, stateless: bool) -> bool;
 
     /// Answers a request.
     fn request(self: Arc<Self>, ask: Ask) -> Boxed<'static, Result<Box<RawValue>, Fault>>;

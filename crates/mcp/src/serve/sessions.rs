@@ -63,7 +63,9 @@ impl Sessions {
     /// Ends those that nobody uses, now and then, for as long as there are any sessions to speak of.
     pub(super) fn sweep(&self, idle: Duration) {
         let table = Arc::downgrade(&self.0);
-        tokio::spawn(async move {
+        // Without a runtime nobody comes.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
             loop {
                 tokio::time::sleep(SWEEP.min(idle)).await;
                 let Some(table) = table.upgrade() else { return };

@@ -8,8 +8,8 @@ use kitbag_model::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Calls};
 use super::behind::Record;
+use super::{Asked, Calls};
 use crate::api::error::{ApiError, Code};
 
 /// What somebody says about a call.

@@ -27,12 +27,6 @@ impl View {
             return calls.decide(&self.org, call.chat_id, call.id, verdict(true)).await;
         }
         let elsewhere = calls.decided(&self.org, &call);
-        let mut stop = client.stopping();
-        let gone = async {
-            if stop.wait_for(|stop| *stop).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
         if !client.can("elicitation/create") {
             let wait = json!({ "progress": 0, "message": self.where_to_approve(&call.id.to_string()) });
             if let Value::Object(wait) = wait {
@@ -40,12 +34,12 @@ impl View {
             }
             return tokio::select! {
                 decided = elsewhere => decided,
-                () = gone => self.forget(&call).await,
+                () = client.gone() => self.forget(&call).await,
             };
         }
         let answer = tokio::select! {
             decided = elsewhere => return decided,
-            () = gone => return self.forget(&call).await,
+            () = client.gone() => return self.forget(&call).await,
             answer = client.ask("elicitation/create", question(entry, &call.args)) => answer,
         };
         match answer.as_ref().ok().and_then(|answer| answer.get("action")?.as_str()) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kitbag_mcp::serve::Fault;
-use kitbag_model::ToolIndex;
+use kitbag_model::tool_search::{Indexed, ToolSearch};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -122,8 +122,8 @@ impl View {
             }
             "search_tools" => {
                 let (query, most) = (input.query.unwrap_or_default(), input.limit.unwrap_or(USUAL).clamp(1, MOST));
-                let found = menu.index().search(&query, most);
-                let all = found.into_iter().map(|place| short(&menu.entries[place]));
+                let found = menu.index().find(&query, most);
+                let all = found.into_iter().map(|found| short(&menu.entries[found.place]));
                 said(&all.collect::<Vec<_>>(), "No tools found.")
             }
             "get_tool_input_schema" => match menu.find(tool()) {
@@ -166,10 +166,12 @@ fn text(text: &str) -> Result<Box<RawValue>, Fault> {
 }
 
 /// What a menu's tools can be found by.
-pub(super) fn index(entries: &[Entry]) -> ToolIndex {
-    ToolIndex::new(entries.iter().map(|entry| {
-        let description = entry.shown.get("description").and_then(Value::as_str).unwrap_or_default();
-        (entry.name.as_str(), description, &entry.tool.input_schema)
+pub(super) fn index(entries: &[Entry]) -> ToolSearch {
+    let names: Vec<[&str; 2]> =
+        entries.iter().map(|entry| [entry.name.as_str(), entry.tool.effective.name.value.as_str()]).collect();
+    ToolSearch::new(entries.iter().zip(&names).map(|(entry, names)| Indexed {
+        names,
+        description: entry.shown.get("description").and_then(Value::as_str).unwrap_or_default(),
+        input_schema: Some(&entry.tool.input_schema),
     }))
 }
-

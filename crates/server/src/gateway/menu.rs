@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kitbag_mcp::serve::Fault;
 use kitbag_model::resolution::Lists;
+use kitbag_model::tool_search::ToolSearch;
 use kitbag_model::{OrgId, ServerKey, ToolId};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -38,9 +39,15 @@ pub(super) struct Menu {
     /// The toolsets whose tools these are, with their names.
     pub(super) toolsets: Vec<(String, String)>,
     listed: OnceLock<[Arc<RawValue>; 2]>,
+    index: OnceLock<ToolSearch>,
 }
 
 impl Menu {
+    /// What the tools can be found by.
+    pub(super) fn index(&self) -> &ToolSearch {
+        self.index.get_or_init(|| super::dynamic::index(&self.entries))
+    }
+
     /// What a client means by a name.
     pub(super) fn find(&self, name: &str) -> Option<&Entry> {
         self.by_name.get(name).map(|at| &self.entries[*at])
@@ -49,7 +56,10 @@ impl Menu {
     /// The answer to `tools/list`.
     pub(super) fn listed(&self, stateless: bool) -> Arc<RawValue> {
         let [session, newest] = self.listed.get_or_init(|| {
-            let tools: Vec<&Map<String, Value>> = self.entries.iter().map(|entry| &entry.shown).collect();
+            let tools: Vec<Value> = match self.dynamic {
+                true => super::dynamic::listed(),
+                false => self.entries.iter().map(|entry| Value::Object(entry.shown.clone())).collect(),
+            };
             [raw(&json!({ "tools": tools })), raw(&json!({ "tools": tools, "ttlMs": 0, "cacheScope": "private" }))]
         });
         Arc::clone(if stateless { newest } else { session })
@@ -82,13 +92,10 @@ impl Menu {
             }
         }
         let names = names(place, &tools);
-        let entries: Vec<Entry> = tools
-            .into_iter()
-            .zip(names)
-            .map(|(tool, name)| Entry { shown: shown(&tool, &name), name, tool })
-            .collect();
+        let entries: Vec<Entry> =
+            tools.into_iter().zip(names).map(|(tool, name)| Entry { shown: shown(&tool, &name), name, tool }).collect();
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
-        Ok(Self { entries, by_name, dynamic, servers, toolsets, listed: OnceLock::new() })
+        Ok(Self { entries, by_name, dynamic, servers, toolsets, listed: OnceLock::new(), index: OnceLock::new() })
     }
 }
 

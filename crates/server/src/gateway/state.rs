@@ -49,6 +49,10 @@ fn now() -> u64 {
 }
 
 impl State {
+    pub(super) fn new(theirs: Option<String>, approved: bool) -> Self {
+        Self { theirs, approved, ..Self::default() }
+    }
+
     /// As text that only this installation can read and nobody can change.
     pub(super) async fn seal(
         mut self,

@@ -51,9 +51,7 @@ impl View {
             check_arguments(schema, &args, headers)?;
         }
         let state = match wanted.params.text("requestState") {
-            Some(text) => {
-                State::unseal(&text, &self.app, (&self.org, &self.who), "tools/call", &wanted.params).await?
-            }
+            Some(text) => State::unseal(&text, &self.app, (&self.org, &self.who), "tools/call", &wanted.params).await?,
             None => State::default(),
         };
         let asked_for = wanted.params.clone();
@@ -134,11 +132,10 @@ impl View {
         let (chat, id) = (asked.call.chat_id, asked.call.id);
         let live = asked.clone();
         let mut waiting = std::pin::pin!(calls.wait(&self.org, asked));
-        let mut stop = client.stopping();
         let over = tokio::select! {
             biased;
             over = &mut waiting => over,
-            Ok(_) = stop.wait_for(|stop| *stop) => {
+            () = client.gone() => {
                 // It is over then, one way or the other.
                 let _ = calls.cancel(&self.org, chat, id, &self.who).await;
                 waiting.await
@@ -160,7 +157,7 @@ impl View {
         }
         let theirs = result.text("requestState");
         if theirs.is_some() || approved {
-            let state = State { theirs, approved, ..State::default() };
+            let state = State::new(theirs, approved);
             let sealed = state.seal(&self.app, (&self.org, &self.who), "tools/call", asked).await?;
             result.set_value("requestState", &sealed.into());
         }
@@ -204,9 +201,8 @@ pub(super) fn arguments(params: &Shallow) -> Result<Map<String, Value>, Fault> {
     match params.get("arguments") {
         None => Ok(Map::new()),
         Some(raw) if raw.get() == "null" => Ok(Map::new()),
-        Some(raw) => {
-            serde_json::from_str(raw.get()).map_err(|error| Fault::params(format!("`arguments` must be an object: {error}")))
-        }
+        Some(raw) => serde_json::from_str(raw.get())
+            .map_err(|error| Fault::params(format!("`arguments` must be an object: {error}"))),
     }
 }
 

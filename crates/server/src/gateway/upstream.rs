@@ -133,3 +133,13 @@ pub(super) fn rename_links(raw: Box<RawValue>, entry: &Entry) -> Box<RawValue> {
     }
     if renamed { serde_json::value::to_raw_value(&result).unwrap_or(raw) } else { raw }
 }
+
+/// Whether a method belongs to an extension that the server offers.
+pub(super) fn is_extension(capabilities: &Value, method: &str) -> bool {
+    let offers = |name: &str| capabilities.pointer(&format!("/extensions/io.modelcontextprotocol~1{name}")).is_some();
+    match method {
+        "tasks/get" | "tasks/update" | "tasks/cancel" => offers("tasks"),
+        "skills/list" | "skills/get" | "resources/directory/read" => offers("skills"),
+        _ => false,
+    }
+}

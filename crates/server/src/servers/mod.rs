@@ -112,6 +112,23 @@ impl Servers {
         self.0.keeper.vault().await
     }
 
+    /// A server, once it is there: one that sleeps is woken. As it is when this time has passed.
+    pub(crate) async fn arrived(&self, org: &OrgId, key: &ServerKey, within: Duration) -> Option<ServerState> {
+        let manager = self.manager(org);
+        let state = manager.state(org, key)?;
+        if state.status == Status::Connected || !state.hopeful {
+            return Some(state);
+        }
+        let _ = tokio::time::timeout(within, manager.refresh(org, key)).await;
+        manager.state(org, key)
+    }
+
+    /// Whether a server speaks a revision without sessions now.
+    pub(crate) fn is_stateless(&self, org: &OrgId, key: &ServerKey) -> bool {
+        let version = self.manager(org).state(org, key).and_then(|state| state.protocol_version);
+        version.is_some_and(|version| kitbag_mcp::serve::STATELESS.contains(&version.as_str()))
+    }
+
     /// While this is the same number, servers and their tools are what they were.
     pub(crate) fn version(&self) -> u64 {
         self.0.version.load(Ordering::Acquire)
@@ -125,7 +142,8 @@ impl Servers {
         let egress = settings.egress.clone();
         let policy = move |is_local: bool| policy(&egress, is_local);
         let of_org = policy.clone();
-        let authorizer = Arc::new(Authorizer::new(Arc::new(move |org| of_org(*org == OrgId::local())), Arc::clone(&keeper) as _));
+        let authorizer =
+            Arc::new(Authorizer::new(Arc::new(move |org| of_org(*org == OrgId::local())), Arc::clone(&keeper) as _));
         let (heard, changes) = unbounded_channel();
         let manager = |is_local: bool| {
             let options = Options {

@@ -26,7 +26,7 @@ use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use callable::Known;
 pub(crate) use callable::{Callable, Runs};
-pub(crate) use catalogue::{Catalogue, Tool};
+pub(crate) use catalogue::{Catalogue, Provider, Tool};
 use describe::Describing;
 pub(crate) use error::ToolsetError;
 pub(crate) use import::{Import, Imported};

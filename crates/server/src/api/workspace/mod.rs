@@ -58,7 +58,7 @@ impl FilePath {
 }
 
 /// Says which chat was not found.
-fn explain(chat: ChatId) -> impl Fn(WorkspaceError) -> ApiError {
+pub(crate) fn explain(chat: ChatId) -> impl Fn(WorkspaceError) -> ApiError {
     move |error| match error {
         WorkspaceError::NoChat => ApiError::not_found("chat", &chat.to_string()),
         other => other.into(),

@@ -1,0 +1,127 @@
+//! The endpoints over HTTP.
+
+use std::convert::Infallible;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, RawQuery, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use kitbag_mcp::serve::{self, Events, Reply, Visit};
+use tokio_stream::StreamExt;
+
+use super::door::{Guest, Named, Wishes};
+use super::view::View;
+use crate::api::error::ApiError;
+use crate::app::App;
+
+/// A message of a client.
+pub(crate) async fn post(
+    State(app): State<App>,
+    named: Path<Named>,
+    query: RawQuery,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let guest = Guest::new(&app, &parts, named).await?;
+    if !is_json(&parts) {
+        let fault = serve::Fault::new(-32000, "a message is `application/json`").with_status(415);
+        return Ok(answered(Reply::fault(None, fault)));
+    }
+    let body = read(body, app.settings().max_body_bytes).await?;
+    let (owner, place) = (format!("{} {}", guest.org, guest.who), parts.uri.path().to_owned());
+    let visit = Visit { owner: &owner, place: &place, headers: &parts.headers };
+    let reply = app.gateway().front.post(&visit, &body, || async {
+        let wishes = Wishes::read(&app, &parts.headers, &query)?;
+        let view = View::open(&app, guest, owner.clone(), wishes).await?;
+        Ok(view as std::sync::Arc<dyn serve::Service>)
+    });
+    Ok(answered(reply.await))
+}
+
+/// A client wants to hear what is said by itself.
+pub(crate) async fn get(
+    State(app): State<App>,
+    named: Path<Named>,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let (parts, _) = request.into_parts();
+    let guest = Guest::new(&app, &parts, named).await?;
+    let owner = format!("{} {}", guest.org, guest.who);
+    let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
+    Ok(answered(app.gateway().front.get(&visit)))
+}
+
+/// A client ends its session.
+pub(crate) async fn delete(
+    State(app): State<App>,
+    named: Path<Named>,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let (parts, _) = request.into_parts();
+    let guest = Guest::new(&app, &parts, named).await?;
+    let owner = format!("{} {}", guest.org, guest.who);
+    let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
+    Ok(answered(app.gateway().front.delete(&visit)))
+}
+
+fn is_json(parts: &Parts) -> bool {
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+async fn read(body: Body, most: usize) -> Result<Bytes, ApiError> {
+    axum::body::to_bytes(body, most).await.map_err(|_| {
+        ApiError::new(crate::api::error::Code::PayloadTooLarge, format!("a message has at most {most} bytes"))
+    })
+}
+
+/// What goes back.
+fn answered(reply: Reply) -> Response {
+    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = match reply.body {
+        serve::Body::Empty => status.into_response(),
+        serve::Body::Json(text) => {
+            let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            (status, [json], text).into_response()
+        }
+        serve::Body::Events(events) => {
+            let headers = [
+                (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+                (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+                (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+            ];
+            (status, headers, Body::from_stream(pieces(events))).into_response()
+        }
+    };
+    if let Some(session) = reply.session.and_then(|session| HeaderValue::from_str(&session).ok()) {
+        response.headers_mut().insert("mcp-session-id", session);
+    }
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    }
+    response
+}
+
+fn pieces(events: Events) -> impl tokio_stream::Stream<Item = Result<String, Infallible>> {
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut events = events;
+        loop {
+            let next = tokio::select! {
+                next = events.next() => next,
+                // Who hung up hears nothing any more.
+                () = sender.closed() => return,
+            };
+            match next {
+                Some(piece) => {
+                    if sender.send(piece).await.is_err() {
+                        return;
+                    }
+                }
+                None => return,
+            }
+        }
+    });
+    tokio_stream::wrappers::ReceiverStream::new(receiver).map(Ok)
+}

@@ -1,0 +1,252 @@
+//! What one client is served: a session's for as long as it lasts, else one request's.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kitbag_mcp::connection::Boxed;
+use kitbag_mcp::manager::ServerState;
+use kitbag_mcp::serve::{Ask, Client, Fault, Hello, Service, Voice};
+use kitbag_mcp::shallow::Shallow;
+use kitbag_model::resolution::Lists;
+use kitbag_model::{ChatId, OrgId, ServerKey};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::beside::LogLevel;
+use super::door::{Guest, Place, Wishes};
+use super::lists::nothing;
+use super::menu::{Menu, Menus};
+use super::state::State;
+use super::tools::{Wanted, fault};
+use super::{chat, upstream};
+use crate::app::App;
+
+/// How long a client waits for the only server that it came for.
+const ARRIVAL: std::time::Duration = std::time::Duration::from_secs(10);
+
+pub(super) struct View {
+    pub(super) app: App,
+    pub(super) org: OrgId,
+    /// Who it is, as records tell it.
+    pub(super) who: String,
+    /// The same, for who must be told apart from all others.
+    pub(super) owner: String,
+    pub(super) place: Place,
+    lists: Lists,
+    named: Option<ChatId>,
+    hello: Hello,
+    pub(super) level: LogLevel,
+    subscribed: Mutex<HashSet<String>>,
+    /// Turns to true when nobody is there any more.
+    pub(super) gone: watch::Sender<bool>,
+}
+
+impl View {
+    /// What a guest with these wishes is served. Wrong wishes are told, and serve nothing.
+    pub(super) async fn open(app: &App, guest: Guest, owner: String, wishes: Wishes) -> Result<Arc<Self>, Fault> {
+        let Guest { org, who, place } = guest;
+        let named = match &wishes.chat {
+            Some(text) => Some(chat::named(app, &org, text).await?),
+            None => None,
+        };
+        let menu = Menus::get(app, &org, &place, &wishes.lists).await?;
+        let hello = hello(app, &org, &place, &menu).await?;
+        Ok(Arc::new(Self {
+            app: app.clone(),
+            org,
+            who,
+            owner,
+            place,
+            lists: wishes.lists,
+            named,
+            hello,
+            level: LogLevel::default(),
+            subscribed: Mutex::default(),
+            gone: watch::Sender::new(false),
+        }))
+    }
+
+    /// The tools that there are now.
+    pub(super) async fn menu(&self) -> Result<Arc<Menu>, Fault> {
+        Menus::get(&self.app, &self.org, &self.place, &self.lists).await
+    }
+
+    /// The chat whose workspace the tools use.
+    pub(super) async fn chat(&self) -> Result<ChatId, Fault> {
+        match self.named {
+            Some(chat) => Ok(chat),
+            None => chat::own(&self.app, &self.org, &self.who).await.map_err(fault),
+        }
+    }
+
+    /// The same, if there is one yet.
+    pub(super) async fn known_chat(&self) -> Result<Option<ChatId>, Fault> {
+        if self.named.is_some() {
+            return Ok(self.named);
+        }
+        let mut tx = self.app.store().read(&self.org).await.map_err(|error| fault(error.into()))?;
+        tx.chat_of(&self.who).await.map_err(|error| fault(error.into()))
+    }
+
+    pub(super) fn subscribed(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request to a server that may answer with questions: what it wants to see again goes through the client's hands, sealed.
+    pub(super) async fn relayed(
+        &self,
+        server: &ServerKey,
+        method: &str,
+        mut params: Shallow,
+        client: &Client,
+    ) -> Result<Box<RawValue>, Fault> {
+        let whose = (&self.org, self.who.as_str());
+        let asked = params.clone();
+        if let Some(text) = params.text("requestState") {
+            let state = State::unseal(&text, &self.app, whose, method, &asked).await?;
+            params.remove("requestState");
+            if let Some(theirs) = state.theirs {
+                params.set_value("requestState", &theirs.into());
+            }
+        }
+        let raw = self.forward(server, method, params, client).await?;
+        if !raw.get().contains("requestState") {
+            return Ok(raw);
+        }
+        let Some(mut result) = Shallow::read(&raw) else { return Ok(raw) };
+        if let Some(theirs) = result.text("requestState") {
+            let state = State::new(Some(theirs), false);
+            result.set_value("requestState", &state.seal(&self.app, whose, method, &asked).await?.into());
+        }
+        Ok(result.raw())
+    }
+
+    async fn answer(self: Arc<Self>, ask: Ask) -> Result<Box<RawValue>, Fault> {
+        let Ask { method, params, client, arguments } = ask;
+        let params = match params {
+            Some(raw) => Shallow::read(&raw).ok_or_else(|| Fault::params("`params` has a name twice"))?,
+            None => Shallow::default(),
+        };
+        match method.as_str() {
+            "tools/list" => {
+                if params.get("cursor").is_some_and(|cursor| cursor.get() != "null") {
+                    return Err(Fault::params("there is one page; `cursor` is none that was given"));
+                }
+                Ok(RawValue::to_owned(&self.menu().await?.listed(client.peer().stateless)))
+            }
+            "tools/call" => self.call_tool(Wanted { params, client, headers: arguments }).await,
+            "resources/list" | "resources/templates/list" | "prompts/list" => self.list(&method, params, &client).await,
+            "resources/read" => self.resource(&method, params, &client).await,
+            "prompts/get" => self.prompt(params, &client).await,
+            "completion/complete" => self.complete(params, &client).await,
+            "resources/subscribe" | "resources/unsubscribe" => self.subscribe(&method, params, &client).await,
+            "subscriptions/listen" => self.listen(params, &client).await,
+            "logging/setLevel" => self.set_level(params, &client).await,
+            other => match &self.place {
+                // What we do not know the server may.
+                Place::Server(server) => self.relayed(server, other, params, &client).await,
+                _ => Err(Fault::no_method(other)),
+            },
+        }
+    }
+
+    async fn set_level(&self, params: Shallow, client: &Client) -> Result<Box<RawValue>, Fault> {
+        let level = params.text("level").unwrap_or_default();
+        if !self.level.set(&level) {
+            return Err(Fault::params(format!("there is no level {level:?}")));
+        }
+        let menu = self.menu().await?;
+        let servers = self.app.servers();
+        let told = menu.servers.iter().filter(|server| {
+            let logs = |state: ServerState| state.capabilities.is_some_and(|all| all.get("logging").is_some());
+            !servers.is_stateless(&self.org, server) && servers.state(&self.org, server).is_some_and(logs)
+        });
+        for server in told {
+            // A server that does not say less says too much, which is left out here.
+            let _ = self.forward(server, "logging/setLevel", params.clone(), client).await;
+        }
+        Ok(nothing())
+    }
+}
+
+/// What there is behind an address. Of the only server behind it, what that says of itself.
+async fn hello(app: &App, org: &OrgId, place: &Place, menu: &Menu) -> Result<Hello, Fault> {
+    if let Place::Server(key) = place {
+        let missing = || Fault::params(format!("there is no MCP server {key:?}")).with_status(404);
+        let state = app.servers().arrived(org, key, ARRIVAL).await.ok_or_else(missing)?;
+        let capabilities = state.capabilities.clone().unwrap_or_else(|| json!({ "tools": { "listChanged": true } }));
+        return Ok(Hello {
+            info: state.server_info.clone().filter(Value::is_object).unwrap_or_else(info),
+            capabilities: offered(capabilities),
+            instructions: state.instructions.clone(),
+        });
+    }
+    let mut capabilities = json!({
+        "tools": { "listChanged": true },
+        "resources": { "listChanged": true, "subscribe": true },
+        "logging": {},
+    });
+    if !menu.servers.is_empty() {
+        capabilities["prompts"] = json!({ "listChanged": true });
+        capabilities["completions"] = json!({});
+    }
+    Ok(Hello { info: info(), capabilities, instructions: None })
+}
+
+/// What a server can, as far as we carry it.
+fn offered(mut capabilities: Value) -> Value {
+    if let Some(all) = capabilities.as_object_mut() {
+        // We tell of changes whether or not it does: what is allowed of it may change too.
+        all.insert("tools".to_owned(), json!({ "listChanged": true }));
+    }
+    capabilities
+}
+
+fn info() -> Value {
+    json!({ "name": "kitbag", "title": "Kitbag", "version": env!("CARGO_PKG_VERSION") })
+}
+
+impl Service for View {
+    fn hello(&self) -> Hello {
+        self.hello.clone()
+    }
+
+    fn knows(&self, method: &str, stateless: bool) -> bool {
+        let capability = match method {
+            "tools/list" | "tools/call" => "tools",
+            "resources/list" | "resources/templates/list" | "resources/read" => "resources",
+            "prompts/list" | "prompts/get" => "prompts",
+            "completion/complete" => "completions",
+            "subscriptions/listen" => return stateless,
+            "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" => {
+                let needed = if method == "logging/setLevel" { "logging" } else { "resources" };
+                return !stateless && self.hello.capabilities.get(needed).is_some();
+            }
+            "initialize" | "ping" | "server/discover" => return false,
+            other => {
+                return matches!(self.place, Place::Server(_))
+                    && upstream::is_extension(&self.hello.capabilities, other);
+            }
+        };
+        self.hello.capabilities.get(capability).is_some()
+    }
+
+    fn request(self: Arc<Self>, ask: Ask) -> Boxed<'static, Result<Box<RawValue>, Fault>> {
+        Box::pin(self.answer(ask))
+    }
+
+    fn joined(self: Arc<Self>, voice: Voice) {
+        self.tell(voice);
+    }
+
+    fn left(&self) {
+        self.gone.send_replace(true);
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.gone.send_replace(true);
+    }
+}
