@@ -63,7 +63,10 @@ fn use_servers(program: &Program) {
         (&json!("web~web"), &json!("sse"), &json!(["X-A", "X-B"]), &json!(false), &json!(false))
     );
     assert!(!web.to_string().contains("hunter2"));
-    assert_eq!(json(&["add", "web", "--url", "https://b.example"])["id"], "web-1~web-1");
+    let strict = json(&["add", "web", "--url", "https://b.example", "--strict-records"]);
+    assert_eq!((&strict["id"], &strict["strictRecords"]), (&json!("web-1~web-1"), &json!(true)));
+    assert_eq!(web["strictRecords"], false);
+    assert!(run(&["show", "web-1"]).stdout.contains("recorded before it runs"));
     let list = run(&["list"]).stdout;
     assert!(list.contains("web~web") && list.contains("off") && list.contains("nopx -y 'it'\\''s'"), "{list}");
 

@@ -10,6 +10,7 @@ mod many;
 mod processes;
 mod reach;
 mod real;
+mod records;
 mod secrets;
 mod sign_in;
 mod through;

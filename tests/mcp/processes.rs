@@ -64,8 +64,10 @@ on_both! {
         assert_eq!(error["code"], "MCP_SERVER_NOT_CONNECTED", "{error}");
         let second = pid(&server, &chat, "twin").await;
         assert!(first != second && !lives(first));
+        let before = server.get(&at("twin")).await.expect(200);
         kill(second);
-        until(&server, &at("twin"), |shown| shown["reason"].as_str().is_some_and(|why| why.contains("signal 9")) || shown["status"] == "connected").await;
+        // Until it is noticed, a call would meet the dead one.
+        until(&server, &at("twin"), |shown| shown["since"] != before["since"]).await;
         assert_ne!(pid(&server, &chat, "twin").await, second);
     }
 

@@ -68,6 +68,36 @@ async fn a_full_disk_stops_writes_until_there_is_room() {
     server.get("/readyz").await.expect(200);
 }
 
+/// Calls of MCP servers are answered before they are recorded: what the disk has no room for is kept until it has.
+#[tokio::test]
+async fn calls_that_a_full_disk_has_no_room_for_are_recorded_later() {
+    let database = TestDatabase::sqlite();
+    let (server, disk) = serve_on_a_small_disk(&database);
+    let twin = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/twins/manager_server.py");
+    let launch =
+        json!({ "id": "twin", "requiresConfirmation": false, "command": "python3", "args": ["-I", "-S", twin] });
+    server.post("/v1/orgs/local/mcp-servers", &launch).await.expect(201);
+    let chat = server.post(CHATS, &json!({})).await.expect(201)["id"].as_str().unwrap().to_owned();
+    let calls = format!("{CHATS}/{chat}/tool-calls");
+    let call = |text: String| json!({ "toolId": "mcp:twin~twin:echo", "args": { "text": text } });
+    let first = server.post(&calls, &call("first".to_owned())).await.expect(200);
+    assert_eq!(server.get(&format!("{calls}/{}", first["id"].as_str().unwrap())).await.expect(200), first);
+
+    fs::write(disk.join("rest"), vec![0; 4_000_000]).unwrap_err();
+    let large = server.post(&calls, &call("x".repeat(200_000))).await.expect(200);
+    assert_eq!(large["status"], "success");
+    let at = format!("{calls}/{}", large["id"].as_str().unwrap());
+    server.get(&at).await.expect_error(503, "UNAVAILABLE");
+    // From now on none is taken that could not be recorded.
+    server.post(&calls, &call("small".to_owned())).await.expect_error(503, "UNAVAILABLE");
+    fs::remove_file(disk.join("rest")).unwrap();
+    assert_eq!(server.get(&at).await.expect(200), large, "it is there as it was answered");
+    let last = server.post(&calls, &call("last".to_owned())).await.expect(200);
+    let listed = server.get(&calls).await.expect(200);
+    let ids: Vec<_> = listed["items"].as_array().unwrap().iter().map(|call| &call["id"]).collect();
+    assert_eq!(ids, [&first["id"], &large["id"], &last["id"]]);
+}
+
 #[tokio::test]
 async fn a_log_that_nobody_reads_any_more_stops_nothing() {
     let database = TestDatabase::sqlite();

@@ -117,7 +117,7 @@ impl Store {
     /// Records behind that a call runs, with the message that its `message_id` names from now on: below the one that the chat
     /// stands at. It is written with others, within a tenth of a second and before anybody reads. Whether it was taken: while
     /// those before it cannot be written, it must be recorded with [`Store::write`].
-    pub async fn call_asked(&self, org: &OrgId, call: Arc<ToolCall>, node: &Arc<str>) -> Result<bool, StoreError> {
+    pub async fn call_asked(&self, org: &OrgId, call: Arc<ToolCall>, node: &Arc<str>) -> bool {
         self.behind.asked(&self.database, org, call, node).await
     }
 

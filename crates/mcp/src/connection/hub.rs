@@ -29,7 +29,7 @@ const LOGGED: usize = 50;
 const SHOWN: usize = 300;
 
 /// How many questions of a server may wait for an answer.
-const QUESTIONS: usize = 16;
+const QUESTIONS: usize = 256;
 
 /// Where progress goes: the parameters of the protocol's notification.
 pub(crate) type Progress = UnboundedSender<Value>;
@@ -287,9 +287,10 @@ impl Hub {
         if let Some(company) = asked.and_then(|id| waiting.get(&id)?.company.clone()) {
             return Ok(Some(company));
         }
-        let mut all = waiting.values().filter_map(|waiting| waiting.company.as_ref());
-        let Some(first) = all.next() else { return Ok(None) };
-        if all.all(|other| other.who() == first.who()) { Ok(Some(first.clone())) } else { Err(()) }
+        let all = || waiting.iter().filter_map(|(id, waiting)| Some((id, waiting.company.as_ref()?)));
+        // The newest of one client is the likeliest: what asked before waits for its answer.
+        let Some((_, newest)) = all().max_by_key(|(id, _)| **id) else { return Ok(None) };
+        if all().all(|(_, other)| other.who() == newest.who()) { Ok(Some(newest.clone())) } else { Err(()) }
     }
 
     pub(super) fn tools_changed(&self) {

@@ -44,7 +44,7 @@ pub(crate) async fn authenticate(
     let Some(cookie) = find(headers, &cookie_name(app)) else { return Ok(None) };
     refuse_cross_site(method, headers)?;
     let cookie = SessionCookie::parse(cookie).ok_or_else(unauthorized)?;
-    let mut tx = app.store().read(&cookie.org).await?;
+    let mut tx = app.store().read_beside(&cookie.org).await?;
     let session = tx.session(cookie.id).await?;
     let session =
         session.filter(|session| session.admits(&cookie.secret, Timestamp::now())).ok_or_else(unauthorized)?;

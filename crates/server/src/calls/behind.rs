@@ -86,18 +86,14 @@ impl Calls {
             finished_at: None,
             outcome: CallOutcome::default(),
         });
-        match self.0.store.call_asked(org, Arc::clone(&call), &self.0.node).await {
-            Ok(true) => {
-                self.tell(org, &call);
-                let live = Some(place.live());
-                self.start(place, Arc::clone(&call), Arc::clone(callable), Record::Behind(ask.stand));
-                Ok(Some(Asked { call, live }))
-            }
-            other => {
-                self.give_back(place);
-                other.map(|_| None).map_err(ApiError::from)
-            }
+        if !self.0.store.call_asked(org, Arc::clone(&call), &self.0.node).await {
+            self.give_back(place);
+            return Ok(None);
         }
+        self.tell(org, &call);
+        let live = Some(place.live());
+        self.start(place, Arc::clone(&call), Arc::clone(callable), Record::Behind(ask.stand));
+        Ok(Some(Asked { call, live }))
     }
 
     /// Records behind what came of a call.

@@ -1,24 +1,42 @@
 //! A client, as it stands beside calls to the servers behind us: it is asked what they ask, and hears what they say.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use kitbag_mcp::connection::{Answers, Boxed};
-use kitbag_mcp::serve::{AskError, Client};
-use serde_json::{Map, Value};
+use kitbag_mcp::serve::{AskError, Client, Fault, code};
+use kitbag_mcp::shallow::Shallow;
+use serde_json::{Map, Value, json};
 
 /// How important words for a log can be, least first.
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// What a session wants to read of logs. Until it says so, everything.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct LogLevel(Arc<AtomicUsize>);
+
+impl Default for LogLevel {
+    fn default() -> Self {
+        Self(Arc::new(AtomicUsize::new(usize::MAX)))
+    }
+}
 
 impl LogLevel {
     /// From now on only this and what is more important. False if there is no such level.
     pub(super) fn set(&self, level: &str) -> bool {
         let found = LEVELS.iter().position(|known| *known == level);
         found.inspect(|at| self.0.store(*at, Ordering::Relaxed)).is_some()
+    }
+
+    /// What it said.
+    fn chosen(&self) -> Option<&'static str> {
+        LEVELS.get(self.0.load(Ordering::Relaxed)).copied()
+    }
+
+    /// Whether it wants to read what is as important as this.
+    fn admits(&self, rank: usize) -> bool {
+        let chosen = self.0.load(Ordering::Relaxed);
+        chosen == usize::MAX || rank >= chosen
     }
 }
 
@@ -27,9 +45,36 @@ pub(super) struct Beside {
     pub(super) client: Client,
     pub(super) who: String,
     pub(super) level: LogLevel,
+    /// What a server asked for that the client does not offer.
+    missing: OnceLock<&'static str>,
 }
 
 impl Beside {
+    pub(super) fn new(client: &Client, who: &str, level: &LogLevel) -> Arc<Self> {
+        let (client, who, level) = (client.clone(), who.to_owned(), level.clone());
+        Arc::new(Self { client, who, level, missing: OnceLock::new() })
+    }
+
+    /// What the client would have had to offer. Where every request says what its client can, one that lacks something is
+    /// told, and not served half.
+    pub(super) fn lacking(&self) -> Option<Fault> {
+        let missing = self.missing.get().filter(|_| self.client.peer().stateless)?;
+        let message = format!("the server behind this asks for `{missing}`, which the client does not offer");
+        let data = json!({ "requiredCapabilities": { *missing: {} } });
+        Some(Fault::new(code::MISSING_CAPABILITY, message).with_data(data))
+    }
+
+    /// Tells a server without sessions what the client wants to read of logs.
+    pub(super) fn tell_level(&self, params: &mut Shallow) {
+        let peer = self.client.peer();
+        let level = if peer.stateless { None } else { self.level.chosen() };
+        if let Some(level) = level {
+            let mut meta: Map<String, Value> = params.parse("_meta").unwrap_or_default();
+            meta.insert("io.modelcontextprotocol/logLevel".to_owned(), level.into());
+            params.set_value("_meta", &Value::Object(meta));
+        }
+    }
+
     /// Whether the client wants to read this.
     fn wants(&self, params: &Value) -> bool {
         let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
@@ -38,7 +83,7 @@ impl Beside {
         match (peer.stateless, &peer.log_level) {
             (true, None) => false,
             (true, Some(level)) => rank(level).is_some_and(|least| said >= least),
-            (false, _) => said >= self.level.0.load(Ordering::Relaxed),
+            (false, _) => self.level.admits(said),
         }
     }
 }
@@ -50,6 +95,10 @@ impl Answers for Beside {
 
     fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
         if !self.client.can(method) {
+            let needed = ["elicitation", "sampling", "roots"].into_iter().find(|name| method.starts_with(name));
+            if let Some(needed) = needed {
+                let _ = self.missing.set(needed);
+            }
             return None;
         }
         let (client, method) = (self.client.clone(), method.to_owned());

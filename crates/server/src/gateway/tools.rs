@@ -88,11 +88,12 @@ impl View {
         approved: bool,
     ) -> Result<Run, Fault> {
         let Wanted { mut params, client, .. } = wanted;
-        let beside = Beside { client: client.clone(), who: self.owner.clone(), level: self.level.clone() };
+        let beside = Beside::new(&client, &self.owner, &self.level);
         let stateless = client.peer().stateless;
         params.remove("name");
-        let params = super::upstream::passed_on(params);
-        let company = Arc::new(Company { params, answers: Arc::new(beside), relay: stateless });
+        let mut params = super::upstream::passed_on(params);
+        beside.tell_level(&mut params);
+        let company = Arc::new(Company { params, answers: Arc::clone(&beside) as _, relay: stateless });
         let stand = self.app.calls().stand(&self.org, chat).await.map_err(fault)?;
         let stand = stand.ok_or_else(|| Fault::params("the chat was deleted").with_status(404))?;
         let ask = Ask {
@@ -123,7 +124,11 @@ impl View {
             }
             _ => (asked, approved),
         };
-        self.wait(asked, client, approved).await.map(Run::Called)
+        let called = self.wait(asked, client, approved).await?;
+        match beside.lacking().filter(|_| called.call.outcome.error.is_some()) {
+            Some(lacking) => Err(lacking),
+            None => Ok(Run::Called(called)),
+        }
     }
 
     /// Waits for the end of a call. A client that does not want it any more stops it.

@@ -37,9 +37,13 @@ impl View {
         params: Shallow,
         client: &Client,
     ) -> Result<Box<RawValue>, Fault> {
-        let beside = Beside { client: client.clone(), who: self.owner.clone(), level: self.level.clone() };
-        let mut call = Call::new(method, passed_on(params), self.patience(), client.stopping());
-        call.beside = Some(Arc::new(beside));
+        let beside = Beside::new(client, &self.owner, &self.level);
+        let mut params = passed_on(params);
+        if method != "logging/setLevel" {
+            beside.tell_level(&mut params);
+        }
+        let mut call = Call::new(method, params, self.patience(), client.stopping());
+        call.beside = Some(Arc::clone(&beside) as _);
         call.relay = client.peer().stateless;
         if client.wants_progress() {
             let (told, mut said) = tokio::sync::mpsc::unbounded_channel();
@@ -53,7 +57,10 @@ impl View {
         }
         let answer = self.app.servers().manager(&self.org).call(&self.org, server, call).await;
         let stateless = client.peer().stateless;
-        answer.map(|raw| era(raw, stateless)).map_err(|error| refused(server, error, stateless))
+        answer.map(|raw| era(raw, stateless)).map_err(|error| {
+            let told = refused(server, error, stateless);
+            beside.lacking().unwrap_or(told)
+        })
     }
 
     pub(super) fn patience(&self) -> Duration {

@@ -12,7 +12,7 @@ use super::Servers;
 impl Servers {
     /// Gives back and forgets what is kept for servers that are not there any more.
     pub(super) async fn forget_the_gone(&self, org: &OrgId) -> Result<(), StoreError> {
-        let mut tx = self.0.store.read(org).await?;
+        let mut tx = self.0.store.read_beside(org).await?;
         let kept = tx.secret_names(&Kind::ALL.map(Kind::as_str)).await?;
         if kept.is_empty() {
             return Ok(());

@@ -37,7 +37,7 @@ impl Keeper for StoreKeeper {
     fn load<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Result<Option<Vec<u8>>, KeeperError>> {
         Box::pin(async move {
             let name = slot.server.to_string();
-            let mut tx = self.store.read(&slot.org).await.map_err(failed)?;
+            let mut tx = self.store.read_beside(&slot.org).await.map_err(failed)?;
             let Some(sealed) = tx.secret(slot.kind.as_str(), &name).await.map_err(failed)? else { return Ok(None) };
             drop(tx);
             let opened = self.vault().await?.unseal(&[slot.org.as_str(), slot.kind.as_str(), &name], &sealed);

@@ -206,7 +206,7 @@ impl Servers {
     }
 
     async fn read(&self, org: &OrgId) -> Result<(), StoreError> {
-        let mut tx = self.0.store.read(org).await?;
+        let mut tx = self.0.store.read_beside(org).await?;
         let (installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
         drop(tx);
         self.read_clients(org).await?;
@@ -218,7 +218,7 @@ impl Servers {
     }
 
     async fn read_clients(&self, org: &OrgId) -> Result<(), StoreError> {
-        let names = self.0.store.read(org).await?.secret_names(&[Kind::Settings.as_str()]).await?;
+        let names = self.0.store.read_beside(org).await?.secret_names(&[Kind::Settings.as_str()]).await?;
         if let Err(error) = self.0.clients.read(org, names).await {
             tracing::error!(%error, %org, "how Kitbag is known to authorization servers could not be read");
         }
@@ -273,7 +273,7 @@ impl Servers {
 
     /// Where a server is dialled, with every variable resolved; none if it is started.
     pub(crate) async fn url(&self, org: &OrgId, key: &ServerKey) -> Result<Option<Url>, StoreError> {
-        let installed = self.0.store.read(org).await?.installed(&key.toolset).await?;
+        let installed = self.0.store.read_beside(org).await?.installed(&key.toolset).await?;
         let server = installed.as_ref().and_then(|one| one.server(key.server.as_str()));
         let Some(Launch::Remote { url, .. }) = server.map(|server| &server.server.launch) else { return Ok(None) };
         let values = Environment { is_local: *org == OrgId::local() };

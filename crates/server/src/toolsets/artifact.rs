@@ -18,7 +18,7 @@ impl Toolsets {
         id: &ToolsetId,
         path: &WorkPath,
     ) -> Result<Option<(ContentHash, Vec<u8>)>, ToolsetError> {
-        let mut tx = self.store.read(org).await?;
+        let mut tx = self.store.read_beside(org).await?;
         let (toolset, file) = (tx.toolset(id).await?, tx.toolset_file(id, path).await?);
         drop(tx);
         let (Some(toolset), Some(file)) = (toolset, file) else { return Ok(None) };

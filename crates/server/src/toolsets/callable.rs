@@ -249,7 +249,7 @@ impl Toolsets {
     /// A tool's id as it is written from now on: the old form of an MCP tool's becomes the new one, if one server alone is meant.
     pub(crate) async fn canonical(&self, org: &OrgId, id: ToolId) -> Result<ToolId, Refusal> {
         let ToolId::LegacyMcp { server, tool } = &id else { return Ok(id) };
-        let all = self.store.read(org).await?.all_installed().await?;
+        let all = self.store.read_beside(org).await?.all_installed().await?;
         let servers = all.iter().flat_map(|one| one.servers.iter().map(|found| one.server_key(&found.server)));
         let mut keys: Vec<ServerKey> = servers.filter(|key| key.server == *server).collect();
         match (keys.pop(), keys.is_empty()) {
@@ -283,7 +283,7 @@ impl Toolsets {
 
     /// An installed toolset.
     pub(crate) async fn installed(&self, org: &OrgId, id: &ToolsetId) -> Result<Installed, ToolsetError> {
-        let found = self.store.read(org).await?.installed(id).await?;
+        let found = self.store.read_beside(org).await?.installed(id).await?;
         found.ok_or_else(|| ToolsetError::NotFound(id.to_string()))
     }
 }

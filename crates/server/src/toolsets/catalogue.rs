@@ -109,7 +109,7 @@ impl Toolsets {
     }
 
     async fn make_catalogue(&self, org: &OrgId, look: bool) -> Result<Catalogue, ToolsetError> {
-        let mut tx = self.store.read(org).await?;
+        let mut tx = self.store.read_beside(org).await?;
         let (builtin, installed) = (tx.builtin_overrides().await?, tx.all_installed().await?);
         let pins = tx.all_pins().await?;
         drop(tx);

@@ -99,7 +99,7 @@ impl Toolsets {
     }
 
     async fn known(&self, org: &OrgId, all: &[Installed]) -> Result<Descriptions, ToolsetError> {
-        let kept = self.store.read(org).await?.tool_descriptions().await?;
+        let kept = self.store.read_beside(org).await?.tool_descriptions().await?;
         let of_these_files = kept.into_iter().filter(|(id, files, _)| {
             let one = all.iter().find(|one| one.toolset.id == *id);
             one.is_some_and(|one| one.toolset.generation.as_ref() == Some(files))
@@ -112,7 +112,7 @@ impl Toolsets {
         if !one.python.dependencies.is_empty() || one.python.version.is_some() {
             return Ok(true);
         }
-        let mut tx = self.store.read(org).await?;
+        let mut tx = self.store.read_beside(org).await?;
         for name in NEEDS {
             let path: WorkPath = name.parse().expect("a plain name is a path");
             if tx.toolset_file(&one.toolset.id, &path).await?.is_some() {
@@ -135,7 +135,7 @@ impl Toolsets {
         let files = one.toolset.generation.clone().unwrap_or_default();
         let turn = self.describing.turn(org, id);
         let _turn = turn.lock().await;
-        let kept = self.store.read(org).await?.tool_description(id, &files).await?;
+        let kept = self.store.read_beside(org).await?.tool_description(id, &files).await?;
         if let Some(known) = kept.and_then(|text| serde_json::from_str(&text).ok()) {
             return Ok(known);
         }

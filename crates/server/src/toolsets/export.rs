@@ -64,7 +64,7 @@ impl Toolsets {
     }
 
     async fn read_all(&self, org: &OrgId, id: &ToolsetId) -> Result<(Installed, Vec<ToolsetFile>), ToolsetError> {
-        let mut tx = self.store.read(org).await?;
+        let mut tx = self.store.read_beside(org).await?;
         let installed = tx.installed(id).await?.ok_or_else(|| ToolsetError::NotFound(id.to_string()))?;
         let mut files: Vec<ToolsetFile> = Vec::new();
         loop {

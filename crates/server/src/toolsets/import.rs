@@ -50,7 +50,7 @@ impl Toolsets {
             return Err(ToolsetError::Literal(literals));
         }
         let _turn = self.turn(org, &id).await;
-        let before = self.store.read(org).await?.installed(&id).await?;
+        let before = self.store.read_beside(org).await?.installed(&id).await?;
         let plan = Plan::new(&parcel.bundle, before.as_ref());
         if before.as_ref().is_some_and(|before| before.toolset.user_mcp) {
             return Err(ToolsetError::IsServer(id));

@@ -102,7 +102,7 @@ impl Toolsets {
     /// Finishes what a killed process began. Only for whoever has the data folder alone.
     pub(crate) async fn tidy_up(&self) -> Result<(), ToolsetError> {
         for org in self.store.system().await?.organization_ids().await? {
-            let installed = self.store.read(&org).await?.all_installed().await?;
+            let installed = self.store.read_beside(&org).await?.all_installed().await?;
             let known = installed.into_iter().map(|one| (one.toolset.id, one.toolset.generation)).collect();
             self.shelf(&org).tidy_up(&known)?;
         }

@@ -10,7 +10,7 @@ impl Toolsets {
     pub(super) async fn programs(&self) -> Result<Vec<Program>, ToolsetError> {
         let mut programs = Vec::new();
         for org in self.store.system().await?.organization_ids().await? {
-            let installed = self.store.read(&org).await?.all_installed().await?;
+            let installed = self.store.read_beside(&org).await?.all_installed().await?;
             programs.extend(installed.iter().map(|one| self.program(&org, one)));
         }
         Ok(programs)

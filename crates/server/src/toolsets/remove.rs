@@ -16,7 +16,7 @@ impl Toolsets {
     async fn do_uninstall(&self, org: &OrgId, id: &ToolsetId) -> Result<(), ToolsetError> {
         let _turn = self.turn(org, id).await;
         let not_found = || ToolsetError::NotFound(id.to_string());
-        self.store.read(org).await?.toolset(id).await?.ok_or_else(not_found)?;
+        self.store.read_beside(org).await?.toolset(id).await?.ok_or_else(not_found)?;
         let (shelf, gone) = (self.shelf(org), id.clone());
         let place = shelf.clone();
         blocking(move || place.announce_removal(&gone)).await?;

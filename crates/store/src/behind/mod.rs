@@ -59,30 +59,25 @@ impl Default for Behind {
 
 impl Behind {
     /// A call was asked for, in a message of its own. Whether it was taken: while what waits cannot be written, nothing is.
-    pub(crate) async fn asked(
-        &self,
-        database: &Database,
-        org: &OrgId,
-        call: Arc<ToolCall>,
-        node: &Arc<str>,
-    ) -> Result<bool, StoreError> {
+    pub(crate) async fn asked(&self, database: &Database, org: &OrgId, call: Arc<ToolCall>, node: &Arc<str>) -> bool {
         let queue = self.queue(org);
-        if queue.is_stuck() || self.0.closed.load(Ordering::SeqCst) {
-            return Ok(false);
-        }
         let weight = weight(&call.args);
-        let room = match self.free_room(weight) {
-            Some(room) => room,
-            None => {
-                queue.hurry();
-                let room = timeout(PATIENCE, self.room(weight)).await;
-                room.map_err(|_| StoreError::Unavailable(sqlx::Error::PoolTimedOut))?
+        let room = loop {
+            if queue.is_stuck() || self.0.closed.load(Ordering::SeqCst) {
+                return false;
+            }
+            if let Some(room) = self.free_room(weight) {
+                break room;
+            }
+            queue.hurry();
+            if let Ok(room) = timeout(PATIENCE, self.room(weight)).await {
+                break room;
             }
         };
         self.0.unwritten.fetch_add(1, Ordering::SeqCst);
         let tended = queue.add(Line::asked(call, Arc::clone(node), room));
         self.look_after(database, queue, tended);
-        Ok(true)
+        true
     }
 
     /// A call that was taken is over.
