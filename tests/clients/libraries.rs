@@ -122,7 +122,8 @@ async fn one_toolset_and_one_server_have_addresses_of_their_own() {
         let seen = drive(driver, &job).await;
         assert_eq!(names(&seen), ["count", "shout"], "{driver}: {seen}");
         assert_eq!(seen["answers"][0]["result"]["content"][0]["text"], "HELLO", "{driver}: {seen}");
-        let job = at("mcp-servers/everything~everything", json!({ "name": "get-sum", "arguments": { "a": 1, "b": 2 } }));
+        let job =
+            at("mcp-servers/everything~everything", json!({ "name": "get-sum", "arguments": { "a": 1, "b": 2 } }));
         let seen = drive(driver, &job).await;
         assert!(names(&seen).contains(&"echo") && !names(&seen).contains(&"shout"), "{driver}: {seen}");
         let text = seen["answers"][0]["result"]["content"][0]["text"].as_str().unwrap_or_default();
