@@ -88,6 +88,8 @@ pub(crate) enum McpCommand {
     },
     /// Find the servers that other programs on this machine use, and take some of them
     Import(ImportServers),
+    /// Print what a program must have in its configuration to use Kitbag, or write it there
+    Config(ClientConfig),
 }
 
 #[derive(Args)]
@@ -183,4 +185,36 @@ pub(crate) struct ServerClient {
     /// Forget it: Kitbag registers itself again
     #[arg(long, conflicts_with_all = ["id", "secret_file", "key_file", "algorithm", "machine", "scopes", "issuer"])]
     pub(crate) forget: bool,
+}
+
+/// How a program is to use Kitbag.
+#[derive(Args)]
+pub(crate) struct ClientConfig {
+    /// Which program: claude-code, claude-desktop, cursor, vscode, codex or opencode
+    #[arg(value_name = "CLIENT", value_parser = ["claude-code", "claude-desktop", "cursor", "vscode", "codex", "opencode"])]
+    pub(crate) client: String,
+    /// Write it into the program's own file. What it was stays beside it
+    #[arg(long)]
+    pub(crate) install: bool,
+    /// Have the program start `kitbag mcp stdio`, instead of dialling the server
+    #[arg(long)]
+    pub(crate) stdio: bool,
+    /// Only the tools of this toolset, under their own names: it has an address of its own
+    #[arg(long, value_name = "ID", conflicts_with_all = ["toolsets", "stdio"])]
+    pub(crate) toolset: Option<String>,
+    /// Only these toolsets, with commas between; all is every enabled one
+    #[arg(long, value_name = "LIST")]
+    pub(crate) toolsets: Option<String>,
+    /// Only these tools, beside the toolsets that are named
+    #[arg(long, value_name = "LIST")]
+    pub(crate) enabled_tools: Option<String>,
+    /// Not these tools
+    #[arg(long, value_name = "LIST")]
+    pub(crate) disabled_tools: Option<String>,
+    /// A few tools that find and call all others, instead of all of them
+    #[arg(long)]
+    pub(crate) dynamic: bool,
+    /// The chat whose files its tools use [default: one that is kept for it]
+    #[arg(long, value_name = "CHAT")]
+    pub(crate) chat: Option<String>,
 }
