@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::noted::Noted;
+use super::private::Privates;
 use super::{Change, ServerState, Settings, Status, tend};
 use crate::connection::{CallError, Connection, Tokens, ToolList};
 use crate::endpoint::Endpoint;
@@ -121,6 +122,8 @@ pub(super) struct Link {
     pub(super) known: Arc<[ToolDefinition]>,
     pub(super) shared: Arc<Shared>,
     pub(super) news: watch::Sender<()>,
+    /// Connections of single clients, where the server asks its clients things.
+    pub(super) privates: Privates,
     state: Mutex<State>,
 }
 
@@ -149,6 +152,7 @@ impl Link {
             known,
             shared,
             news: watch::channel(()).0,
+            privates: Privates::default(),
             state: Mutex::new(State {
                 members: Vec::new(),
                 status,
@@ -270,6 +274,7 @@ impl Link {
 
     fn take_from(&self, state: &mut State) -> Option<Connection> {
         let connection = state.connection.take()?;
+        self.privates.clear();
         state.live = false;
         state.stderr = self.tail(&connection);
         Some(connection)

@@ -25,9 +25,10 @@ import threading
 import time
 
 lock = threading.Lock()
-tools = ["echo", "pid", "lists", "change", "environment", "say", "refuse", "sleep", "die", "freeze", "spawn", "log", "progress"]
+tools = ["echo", "pid", "lists", "change", "environment", "say", "refuse", "sleep", "die", "freeze", "spawn", "log", "progress", "ask"]
 lists = 0
 frozen = False
+questions, answers = {}, {}
 
 
 def flag(name):
@@ -80,6 +81,13 @@ def call(name, args, token):
         report = {"progressToken": token, "progress": 1, "total": 2, "message": args["text"]}
         send({"method": "notifications/progress", "params": report})
         return text("done")
+    if name == "ask":
+        with lock:
+            number = f"q{len(questions)}"
+            questions[number] = threading.Event()
+        send({"id": number, "method": "elicitation/create", "params": {"message": args["text"], "requestedSchema": {"type": "object"}}})
+        questions[number].wait()
+        return text(json.dumps(answers[number]))
     if name == "spawn":
         child = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL, start_new_session=True)
         return text(child.pid)
@@ -153,6 +161,10 @@ if "--flood" in sys.argv:
     threading.Thread(target=flood, daemon=True).start()
 for line in sys.stdin:
     message = json.loads(line)
+    if message.get("id") in questions and "method" not in message:
+        answers[message["id"]] = message.get("result") or message.get("error")
+        questions[message["id"]].set()
+        continue
     if "id" not in message or "method" not in message:
         continue
     if flag("--methods"):
@@ -160,7 +172,7 @@ for line in sys.stdin:
             file.write(message["method"] + "\n")
     if message["method"] == "ping" and "--no-ping" in sys.argv:
         continue
-    if message["method"] == "tools/call" and message["params"]["name"] == "sleep":
+    if message["method"] == "tools/call" and message["params"]["name"] in ("sleep", "ask"):
         threading.Thread(target=serve, args=(message,), daemon=True).start()
     else:
         serve(message)

@@ -51,7 +51,9 @@ pub(super) struct Beside {
 
 impl Beside {
     pub(super) fn new(client: &Client, who: &str, level: &LogLevel) -> Arc<Self> {
-        let (client, who, level) = (client.clone(), who.to_owned(), level.clone());
+        // Two sessions of one token are two clients.
+        let who = client.session().map_or_else(|| who.to_owned(), |session| format!("{who} {session}"));
+        let (client, level) = (client.clone(), level.clone());
         Arc::new(Self { client, who, level, missing: OnceLock::new() })
     }
 
