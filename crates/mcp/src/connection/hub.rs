@@ -25,6 +25,9 @@ const UNASKED: usize = 2000;
 /// How many lines for the log are passed on in a second; the others are counted.
 const LOGGED: usize = 50;
 
+/// How deep an answer may be nested: a few less than `serde_json` reads, for what is put around it.
+const DEEPEST: usize = 120;
+
 /// How much of something strange is shown.
 const SHOWN: usize = 300;
 
@@ -228,7 +231,7 @@ impl Hub {
                 let id = id.as_ref().and_then(number);
                 // A server that could not read the request does not know its number.
                 let id = if error.is_some() { id.or(asked) } else { id };
-                let answer = result.map(|result| Ok(result.to_owned())).or_else(|| error.map(refusal));
+                let answer = result.map(whole).or_else(|| error.map(refusal));
                 match (id, answer) {
                     (Some(id), Some(answer)) => return self.answered(id, answer),
                     _ => return self.strange(&String::from_utf8_lossy(bytes.get(..4 * SHOWN).unwrap_or(bytes))),
@@ -403,6 +406,35 @@ impl Hub {
 /// A request's number, also from a server that made text of it.
 fn number(id: &Value) -> Option<u64> {
     id.as_u64().or_else(|| id.as_str()?.parse().ok())
+}
+
+/// A result as it came, if anybody can read it: what is nested deeper than this is read by nobody.
+fn whole(result: &RawValue) -> Answer {
+    match is_deep(result.get()) {
+        true => Err(CallError::Nonsense("it cannot be read: it is nested too deep".to_owned())),
+        false => Ok(result.to_owned()),
+    }
+}
+
+/// Whether JSON is nested deeper than its readers go.
+fn is_deep(text: &str) -> bool {
+    let (mut depth, mut inside, mut escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if inside => escaped = true,
+            b'"' => inside = !inside,
+            b'{' | b'[' if !inside => {
+                depth += 1;
+                if depth > DEEPEST {
+                    return true;
+                }
+            }
+            b'}' | b']' if !inside => depth -= 1,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// What an error says.

@@ -1,5 +1,6 @@
 //! A link while its connection lives: the list of tools kept current, its pulse taken, its idleness noticed.
 
+use std::collections::BTreeSet;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,6 +33,10 @@ pub(super) enum Ended {
 /// However long a server says that its list is current, it is asked again after this time.
 const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// So long something that a server says by itself is held back, for the case that it says it again, and so much of it.
+const OWED: Duration = Duration::from_millis(50);
+const MOST_OWED: usize = 1000;
+
 type Pending<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
 /// What is under way and what comes next. Nothing of it is boxed before it happens, so a quiet connection costs little.
@@ -52,6 +57,9 @@ struct Serving<'a> {
     doubted: bool,
     misses: u32,
     sign: Sign,
+    /// What it said that belongs to no request, which is passed on once, however often it is said, at this time.
+    owed: BTreeSet<(String, String)>,
+    owed_at: Option<Instant>,
 }
 
 /// How a server is asked whether it lives. Some say nothing to what they do not know, and some of those do not know a ping.
@@ -91,6 +99,8 @@ pub(super) async fn serve(
         doubted: false,
         misses: 0,
         sign: Sign::Untried,
+        owed: BTreeSet::new(),
+        owed_at: None,
     };
     loop {
         let wake = serving.due();
@@ -150,7 +160,10 @@ impl Serving<'_> {
                 None
             }
             Some(Notice::Told { method, params }) => {
-                self.link.told(&method, &params);
+                if self.owed.len() < MOST_OWED {
+                    self.owed.insert((method, params.to_string()));
+                    self.owed_at.get_or_insert(Instant::now() + OWED);
+                }
                 None
             }
             Some(Notice::Closed(reason)) => Some(Ended::Died(reason)),
@@ -163,7 +176,7 @@ impl Serving<'_> {
         let far = Instant::now() + self.link.shared.settings.health;
         let list = self.list_at.filter(|_| self.listing.is_none());
         let pulse = Some(self.pulse_at).filter(|_| self.pulse.is_none());
-        [list, pulse, self.idle_at()].into_iter().flatten().fold(far, Instant::min)
+        [list, pulse, self.idle_at(), self.owed_at].into_iter().flatten().fold(far, Instant::min)
     }
 
     /// When it has not been used for so long that it is stopped.
@@ -179,6 +192,11 @@ impl Serving<'_> {
 
     fn tick(&mut self) -> Option<Ended> {
         let now = Instant::now();
+        if self.owed_at.take_if(|at| *at <= now).is_some() {
+            for (method, params) in std::mem::take(&mut self.owed) {
+                self.link.told(&method, &serde_json::from_str(&params).unwrap_or_default());
+            }
+        }
         if self.listing.is_none() && self.list_at.is_some_and(|at| at <= now) {
             self.list_at = None;
             self.waiting = std::mem::take(&mut self.next_waiting);

@@ -44,7 +44,7 @@ async fn what_is_no_message_is_skipped_and_said() {
         .collect();
     // Escapes are shown as what they are, so that none reaches a terminal.
     assert!(logged[0].contains("\\u{1b}[32mStarting up"), "{logged:?}");
-    let shown = ["calling", "{\\\"level\\\":\\\"info\\\"}", "42"];
+    let shown = ["calling", "{\\\"level\\\": \\\"info\\\"}", "42"];
     assert!(shown.iter().all(|text| logged.iter().any(|line| line.contains(text))), "{logged:?}");
 }
 
