@@ -8,6 +8,9 @@ use kitbag_mcp::serve::{AskError, Client, Fault, code};
 use kitbag_mcp::shallow::Shallow;
 use serde_json::{Map, Value, json};
 
+use super::tasks::questions::Questions;
+use super::tasks::{self, TASKS};
+
 /// How important words for a log can be, least first.
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
@@ -47,12 +50,25 @@ pub(super) struct Beside {
     pub(super) level: LogLevel,
     /// What a server asked for that the client does not offer.
     missing: OnceLock<&'static str>,
+    /// Where questions go, if the call may become a task.
+    questions: Option<Arc<Questions>>,
 }
 
 impl Beside {
     pub(super) fn new(client: &Client, who: &str, level: &LogLevel) -> Arc<Self> {
         let (client, who, level) = (client.clone(), who.to_owned(), level.clone());
-        Arc::new(Self { client, who, level, missing: OnceLock::new() })
+        Arc::new(Self { client, who, level, missing: OnceLock::new(), questions: None })
+    }
+
+    /// The same, for a call that may become a task.
+    pub(super) fn with_questions(
+        client: &Client,
+        who: &str,
+        level: &LogLevel,
+        questions: &Arc<Questions>,
+    ) -> Arc<Self> {
+        let (client, who, level) = (client.clone(), who.to_owned(), level.clone());
+        Arc::new(Self { client, who, level, missing: OnceLock::new(), questions: Some(Arc::clone(questions)) })
     }
 
     /// What the client would have had to offer. Where every request says what its client can, one that lacks something is
@@ -90,7 +106,14 @@ impl Beside {
 
 impl Answers for Beside {
     fn capabilities(&self, _stateless: bool) -> Map<String, Value> {
-        self.client.peer().capabilities.clone()
+        let mut capabilities = self.client.peer().capabilities.clone();
+        // A session has no way to hear of a task.
+        if let Some(Value::Object(extensions)) =
+            capabilities.get_mut("extensions").filter(|_| !tasks::offers(&self.client))
+        {
+            extensions.remove(TASKS);
+        }
+        capabilities
     }
 
     fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
@@ -100,6 +123,10 @@ impl Answers for Beside {
                 let _ = self.missing.set(needed);
             }
             return None;
+        }
+        if let Some(questions) = &self.questions {
+            let answer = questions.ask(method, params);
+            return Some(Box::pin(async move { answer.await.map_err(|_| (-32603, AskError::Gone.to_string())) }));
         }
         let (client, method) = (self.client.clone(), method.to_owned());
         Some(Box::pin(async move {
@@ -120,6 +147,10 @@ impl Answers for Beside {
             ("notifications/message", params) if self.wants(params) => self.client.notify(method, params.clone()),
             _ => {}
         }
+    }
+
+    fn relays(&self) -> bool {
+        self.questions.as_ref().is_none_or(|questions| questions.relays())
     }
 
     fn who(&self) -> &str {

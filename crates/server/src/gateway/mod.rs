@@ -1,7 +1,7 @@
 //! Kitbag as an MCP server: one address for every tool, for clients of every revision of the protocol.
 //!
 //! The protocol itself is `kitbag_mcp::serve`'s. This room says what is served to whom: which tools a request resolves to
-//! ([`menu`]), calls of them through the same [`crate::calls`] as everybody's ([`tools`], [`confirm`]), what the servers behind
+//! ([`menu`]), calls of them through the same [`crate::calls`] as everybody's ([`tools`], [`confirm`], [`tasks`]), what the servers behind
 //! have beside tools ([`upstream`], [`names`]), and what Kitbag itself has ([`own`]). What need not be changed passes as the
 //! text that it came as.
 
@@ -17,6 +17,7 @@ mod lists;
 mod menu;
 mod names;
 mod state;
+mod tasks;
 mod tools;
 mod upstream;
 mod view;
@@ -26,6 +27,7 @@ use kitbag_model::{ChatId, OrgId};
 
 use crate::recent::Recent;
 use menu::Menus;
+use tasks::Tasks;
 
 /// Everything that goes on between clients and this server.
 pub(crate) struct Gateway {
@@ -33,11 +35,17 @@ pub(crate) struct Gateway {
     menus: Menus,
     /// The chats of clients that name none.
     chats: Recent<(OrgId, String), ChatId>,
+    tasks: Tasks,
 }
 
 impl Gateway {
     pub(crate) fn new() -> Self {
-        Self { front: Front::new(Limits::default()), menus: Menus::default(), chats: Recent::default() }
+        Self {
+            front: Front::new(Limits::default()),
+            menus: Menus::default(),
+            chats: Recent::default(),
+            tasks: Tasks::default(),
+        }
     }
 
     /// Lets all clients go.
