@@ -99,6 +99,10 @@ impl View {
         };
         let stateless = client.peer().stateless;
         params.remove("name");
+        if stateless {
+            // An older revision's way to ask for a task, which means nothing here; a server of that revision would refuse it.
+            params.remove("task");
+        }
         let mut params = super::upstream::passed_on(params);
         beside.tell_level(&mut params);
         let company = Arc::new(Company { params, answers: Arc::clone(&beside) as _, relay: stateless });
