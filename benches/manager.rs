@@ -111,10 +111,16 @@ async fn main() {
         longest_message: 4 << 20,
         most_tools: 1000,
         pass_environment: Vec::new(),
+        sandbox: None,
     };
     let command = std::env::current_exe().unwrap().display().to_string();
-    let endpoint =
-        Endpoint::Stdio { command: command.clone(), args: vec!["--echo".to_owned()], cwd: None, env: Vec::new() };
+    let endpoint = Endpoint::Stdio {
+        command: command.clone(),
+        args: vec!["--echo".to_owned()],
+        cwd: None,
+        env: Vec::new(),
+        fence: None,
+    };
     let org = OrgId::local();
     let server = |name: &str, more: Option<String>| Configured {
         org: org.clone(),
@@ -127,9 +133,11 @@ async fn main() {
         .check()
         .unwrap(),
         folder: None,
+        fence: None,
         enabled: true,
         trusted: true,
         start: Start::Eagerly,
+        revision: None,
         known: Vec::new(),
     };
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod calls;
+mod config;
 mod mcp;
 mod resolve;
 mod toolsets;

@@ -181,7 +181,6 @@ fn import_servers(program: &Program) {
     let all = json(&["--all", "--yes"]);
     let added: Vec<(&str, &Value)> =
         all["added"].as_array().unwrap().iter().map(|one| (one["id"].as_str().unwrap(), &one["cwd"])).collect();
-    let project = json!(home.join("project"));
     assert_eq!(
         added,
         [
@@ -189,10 +188,11 @@ fn import_servers(program: &Program) {
             ("proj~proj", &json!("/somewhere/p")),
             ("both-1~both-1", &Value::Null),
             ("web~web", &Value::Null),
-            ("local~local", &project),
         ]
     );
+    assert!(all["added"].as_array().unwrap().iter().all(|one| one["trusted"] == true), "{all}");
     assert_eq!(json(&["--all"])["added"], json!([]));
+    import_of_a_project(&program, &home);
     // The value itself is kept only where somebody says so; another file is read by what is in it.
     let other = home.join("elsewhere.json");
     write(&other, r#"{"mcpServers": {"kept": {"command": "hub", "env": {"API_KEY": "hunter2"}}}}"#);
@@ -202,6 +202,39 @@ fn import_servers(program: &Program) {
         "{kept:?}"
     );
     assert_eq!(json(&["--from", other.to_str().unwrap()])["items"][0]["known"], true);
+}
+
+/// What a folder's own files name is taken by somebody who says so, and starts nothing before somebody looked at it.
+fn import_of_a_project(program: &Program, home: &Path) {
+    let run = |args: &[&str]| program.run(&[&["mcp", "import"], args].concat());
+    let json = |args: &[&str]| program.run(&[&["--json", "mcp", "import"], args].concat()).json();
+    let remove = || assert_eq!(program.run(&["mcp", "remove", "local"]).code, Some(0));
+    let left = run(&["--all"]);
+    assert!(left.stderr.contains("--project: local"), "{left:?}");
+    let file = home.join("project/.mcp.json").display().to_string();
+    for (args, trusted) in [
+        (&["local"][..], false),
+        (&["--all", "--project"], false),
+        (&["--all", "--project", "--trust"], true),
+        (&["--from", &file, "--all"], false),
+        (&["local", "--trust"], true),
+    ] {
+        let added = json(args)["added"].clone();
+        assert_eq!(
+            (&added[0]["id"], &added[0]["cwd"]),
+            (&json!("local~local"), &json!(home.join("project"))),
+            "{args:?}"
+        );
+        assert_eq!((&added[0]["trusted"], added.as_array().unwrap().len()), (&json!(trusted), 1), "{args:?}");
+        remove();
+    }
+    let told = run(&["local"]);
+    assert!(told.stdout.contains("kitbag mcp trust local~local"), "{told:?}");
+    // Whoever changes something else about it has not said that it may start.
+    let shown = |args: &[&str]| program.run(&[&["--json", "mcp"], args].concat()).json();
+    assert_eq!(shown(&["enable", "local"])["trusted"], false);
+    assert_failed(&run(&["--project"]), 2, "--all");
+    remove();
 }
 
 /// As if the server had listed these tools.

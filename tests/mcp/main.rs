@@ -4,6 +4,8 @@
 mod calls;
 mod conformance;
 mod definitions;
+mod endpoint;
+mod fenced;
 mod ids;
 mod kit;
 mod many;
@@ -11,6 +13,7 @@ mod processes;
 mod reach;
 mod real;
 mod records;
+mod revisions;
 mod secrets;
 mod sign_in;
 mod through;

@@ -11,11 +11,17 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::kit::{TOOLS, add, ask, at, connected, new_chat, put, text, tool, until_status};
+use crate::kit::{TOOLS, add, ask, at, connected, new_chat, put, text, tool, until_so, until_status};
 use crate::serve;
 
 /// What every token of the stand-in has in it.
 const MARK: &str = "0f8fad5bd9cb";
+
+/// The key of a client that signs.
+const KEY: &str = "-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgJ9np+gnI4MyunyXDOCPA3GK2dL08Oud93DPPY15XjYShRANCAAS7xLPt/H1iLNBLZsmSs2pRqVhqumbDsRjnSZESjcc+7fkxHbR1yVM4d0d+rwCi6/Cp5LG32lhR4dpQQviKsWZe
+-----END PRIVATE KEY-----
+";
 
 /// The server behind the door, and what it was asked.
 pub(crate) struct Door {
@@ -47,21 +53,29 @@ impl Door {
 
 /// A person with a browser, who follows a link to where it ends. The last page.
 async fn browse(server: &Server, link: &str) -> String {
-    let mut at = link.to_owned();
-    for _ in 0..5 {
+    let (mut at, mut cookies) = (link.to_owned(), Vec::new());
+    for _ in 0..6 {
         // The page's own cookie comes along to the program; whoever else is asked knows nothing of it.
         let request = match at.strip_prefix(&server.url) {
+            Some(path) if path.contains("?ticket=") => server.anonymous(Method::GET, path),
             Some(path) if path.starts_with("/oauth/start/") => server.request(Method::GET, path),
-            Some(path) => server.anonymous(Method::GET, path),
+            Some(path) => server.anonymous(Method::GET, path).header("cookie", cookies.join("; ")),
             None => elsewhere(server, &at),
         };
         let answer = request.send().await.unwrap();
+        cookies.extend(cookie(&answer));
         match answer.headers().get("location") {
             Some(next) => at = next.to_str().unwrap().to_owned(),
             None => return answer.text().await.unwrap(),
         }
     }
     panic!("{link} leads nowhere");
+}
+
+/// The cookie that an answer sets: its name and value.
+fn cookie(answer: &reqwest::Response) -> Option<String> {
+    let set = answer.headers().get("set-cookie")?.to_str().unwrap();
+    Some(set.split(';').next().unwrap().to_owned())
 }
 
 /// A request to somebody else.
@@ -166,20 +180,80 @@ on_both! {
         sign_in("door").await;
         put(&server, &at("door"), json!({ "id": "gate" })).await.expect(200);
         until_status(&server, "gate", "requires_auth").await;
-        assert_eq!(door.asked("revoke").len(), 2);
         assert_eq!(database.sealed().await, []);
+        until_so("both tokens are given back", || door.asked("revoke").len() == 2).await;
         sign_in("gate").await;
         server.delete(&at("gate")).await.expect(204);
-        assert_eq!(door.asked("revoke").len(), 4);
         assert_eq!(database.sealed().await, []);
+        until_so("both tokens are given back", || door.asked("revoke").len() == 4).await;
         // One of that name that comes later starts with nothing.
         add(&server, "gate", json!({ "url": door.url })).await;
         until_status(&server, "gate", "requires_auth").await;
         // A toolset that is uninstalled, too.
         sign_in("gate").await;
         server.delete("/v1/orgs/local/toolsets/gate").await.expect(204);
-        assert_eq!(door.asked("revoke").len(), 6);
         assert_eq!(database.sealed().await, []);
+        until_so("both tokens are given back", || door.asked("revoke").len() == 6).await;
+    }
+
+    /// A link with somebody else's answer signs nobody in.
+    async fn only_the_browser_that_began_a_sign_in_ends_it(database: TestDatabase) {
+        let door = Door::open().await;
+        let server = serve(&database);
+        add(&server, "door", json!({ "url": door.url })).await;
+        until_status(&server, "door", "requires_auth").await;
+        // Until the answer is on its way back: where it goes, and with which cookie.
+        let begin = async || {
+            let started = server.post(&format!("{}/sign-in", at("door")), &json!({})).await.expect(200);
+            let link = started["authorizeUrl"].as_str().unwrap().strip_prefix(&server.url).unwrap().to_owned();
+            let sent = server.anonymous(Method::GET, &link).send().await.unwrap();
+            let set = sent.headers()["set-cookie"].to_str().unwrap().to_owned();
+            for word in ["; Path=/oauth/callback/local;", " HttpOnly;", " SameSite=Lax;", " Max-Age=600"] {
+                assert!(set.contains(word), "{set}");
+            }
+            // The link is good once.
+            Answer::of(server.anonymous(Method::GET, &link)).await.expect_error(401, "UNAUTHORIZED");
+            let page = sent.headers()["location"].to_str().unwrap();
+            let back = elsewhere(&server, page).send().await.unwrap().headers()["location"].to_str().unwrap().to_owned();
+            (back.strip_prefix(&server.url).unwrap().to_owned(), cookie(&sent).unwrap())
+        };
+        let (first, others) = begin().await;
+        for with in ["", "kitbag=1", &format!("{}=x", others.split('=').next().unwrap())] {
+            let (back, _) = if with.is_empty() { (first.clone(), String::new()) } else { begin().await };
+            let refused = server.anonymous(Method::GET, &back).header("cookie", with).send().await.unwrap();
+            assert_eq!(refused.status(), 400, "{with:?}");
+            // It is used up: not even the right one can end it now.
+        }
+        let late = server.anonymous(Method::GET, &first).header("cookie", &others).send().await.unwrap();
+        assert_eq!(late.status(), 400);
+        // The cookie of another sign-in, under the name of this one.
+        let (back, own) = begin().await;
+        let forged = format!("{}={}", own.split('=').next().unwrap(), others.split('=').nth(1).unwrap());
+        assert_eq!(server.anonymous(Method::GET, &back).header("cookie", forged).send().await.unwrap().status(), 400);
+        assert!(door.asked("token").is_empty(), "no code was used");
+        until_status(&server, "door", "requires_auth").await;
+        let (back, own) = begin().await;
+        let done = server.anonymous(Method::GET, &back).header("cookie", format!("other=1; {own}")).send().await.unwrap();
+        assert_eq!(done.status(), 200);
+        assert!(done.headers()["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+        connected(&server, "door").await;
+    }
+
+    async fn an_authorization_server_that_is_slow_keeps_nobody_waiting(database: TestDatabase) {
+        let door = Door::open().await;
+        let server = serve(&database);
+        add(&server, "door", json!({ "url": door.url })).await;
+        until_status(&server, "door", "requires_auth").await;
+        browse(&server, &format!("{}/oauth/start/local/door~door", server.url)).await;
+        connected(&server, "door").await;
+        let busy = door.folder.path().join("busy");
+        std::fs::write(&busy, "").unwrap();
+        server.delete(&at("door")).await.expect(204);
+        // The first of the two tokens is on its way at the most, and nothing is left here.
+        assert!(door.asked("revoke").len() < 2);
+        assert_eq!(database.sealed().await, []);
+        std::fs::remove_file(busy).unwrap();
+        until_so("both tokens are given back", || door.asked("revoke").len() == 2).await;
     }
 
     async fn what_is_started_has_nothing_to_sign_in_to(database: TestDatabase) {
@@ -236,6 +310,14 @@ async fn on_the_command_line() {
     let client = mcp(&["client", "door", "--id", "machine", "--secret-file", secret.to_str().unwrap(), "--machine"]);
     assert!(client.code == Some(0) && client.stdout.contains("the client that you named"), "{client:?}");
     connected(&server, "door").await;
+    let key = database.data().join("key.pem");
+    std::fs::write(&key, KEY).unwrap();
+    let with_key = ["client", "door", "--id", "signer", "--key-file", key.to_str().unwrap(), "--machine"];
+    let signer = mcp(&[&with_key[..], &["--algorithm", "ES256"]].concat());
+    assert_eq!(signer.code, Some(0), "{signer:?}");
+    connected(&server, "door").await;
+    assert_eq!(door.asked("token").pop().unwrap()["algorithm"], "ES256");
+    assert_eq!(mcp(&with_key).code, Some(2), "how it signs must be said");
     assert_eq!(mcp(&["client", "door", "--forget"]).code, Some(0));
     until_status(&server, "door", "requires_auth").await;
     for wrong in [
@@ -284,6 +366,13 @@ on_both! {
         connected(&server, "gate").await;
         assert_eq!(door.asked("authorize").last().unwrap()["client"], "given");
         assert!(door.asked("register").is_empty());
+        // A machine that signs instead. Whether the signature is right is tested where it is made.
+        put(&server, &client, json!({ "clientId": "signer", "privateKey": KEY, "algorithm": "ES256", "grant": "machine" })).await.expect(204);
+        connected(&server, "gate").await;
+        let asked = door.asked("token").pop().unwrap();
+        assert_eq!((&asked["client"], &asked["algorithm"], &asked["grant"]), (&json!("signer"), &json!("ES256"), &json!("client_credentials")));
+        let inside = KEY.lines().nth(1).unwrap();
+        assert!(!is_in_files(database.data(), inside) && !server.get(&at("gate")).await.expect(200).to_string().contains(inside));
         // A wrong secret is no way in.
         put(&server, &client, json!({ "clientId": "machine", "clientSecret": "wr0ng", "grant": "machine" })).await.expect(204);
         let shown = crate::kit::until(&server, &at("gate"), |shown| shown["status"] == "requires_auth" || shown["status"] == "error").await;
@@ -299,6 +388,13 @@ on_both! {
             (json!({ "clientId": "a", "grant": "robot" }), "grant"),
             (json!({ "clientId": "a", "scopes": ["a b"] }), "scopes"),
             (json!({ "clientId": "a", "issuer": "nowhere" }), "issuer"),
+            (json!({ "clientId": "a", "privateKey": { "d": "hunter2" }, "algorithm": "ES256" }), "texts"),
+            (json!({ "clientId": "a", "privateKey": "hunter2", "algorithm": "ES256" }), "privateKey"),
+            (json!({ "clientId": "a", "privateKey": KEY, "algorithm": "RS256" }), "privateKey"),
+            (json!({ "clientId": "a", "privateKey": KEY }), "algorithm"),
+            (json!({ "clientId": "a", "algorithm": "ES256" }), "privateKey"),
+            (json!({ "clientId": "a", "privateKey": KEY, "algorithm": "none" }), "algorithm"),
+            (json!({ "clientId": "a", "clientSecret": "hunter2", "privateKey": KEY, "algorithm": "ES256" }), "privateKey"),
             (json!({ "clientId": "a", "more": 1 }), "more"),
         ] {
             let refused = put(&server, &client, body).await;

@@ -1,39 +1,25 @@
 //! Starting a process that stays, talks over pipes, and is ended with everything that it started.
 //!
-//! The environment is an allow list, there is no shell, and the child leads a session of its own and dies with us. Its
-//! descendants are found again by three marks: they are in its session, they have a random variable of ours in their
-//! environment, or they descend from one that has. So neither `setsid` nor a double fork hides a process; only one that does
-//! both and wipes its environment at the same time gets away, and that is what a sandbox's process namespace is for.
+//! The environment is an allow list, there is no shell, and the child leads a session of its own and dies with us. It runs with
+//! our own rights (`free`) or behind a fence, in the sandbox (`fenced`).
 
+mod fenced;
+mod free;
 mod tree;
+mod walls;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
-use std::sync::{OnceLock, mpsc};
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal, setsid};
 use tokio::net::unix::pipe;
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
 
-use crate::process::INHERITED;
-use tree::Family;
-
-/// The variable that marks a child and all that it starts.
-const MARK: &str = "CHILD_OF_KITBAG";
-
-/// How often the family is looked for again while it is waited for.
-const LOOK: Duration = Duration::from_millis(10);
-
-/// So often in a row nobody must be found before nobody is left.
-const LOOKS: usize = 3;
-
-/// How often the family is killed before we give up: each round catches what was forked during the one before.
-const ROUNDS: usize = 300;
+use fenced::Fenced;
+pub use fenced::{Fence, Sandbox};
+use free::Free;
+use walls::Walls;
 
 /// A process to be, that stays until it is stopped.
 #[derive(Clone)]
@@ -58,10 +44,12 @@ pub struct Pipes {
 
 /// A process that runs. Dropping it kills it and its descendants at once.
 #[derive(Debug)]
-pub struct Child {
-    process: tokio::process::Child,
-    family: Family,
-    stopped: bool,
+pub struct Child(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Free(Free),
+    Fenced(Fenced),
 }
 
 /// Why there is no child.
@@ -76,6 +64,9 @@ pub enum StartError {
     /// A name or a value that no environment can hold.
     #[error("`{0}` cannot be a variable of an environment")]
     BadVariable(String),
+    /// It must be confined, and cannot be.
+    #[error("it runs in the sandbox alone, and that does not work: {0}")]
+    NoSandbox(String),
     /// It could not be started.
     #[error("`{}` cannot be started: {source}", program.display())]
     Io {
@@ -116,11 +107,32 @@ impl ChildSpec {
         self
     }
 
-    /// Starts it.
+    /// Starts it, with our own rights.
     pub async fn start(self) -> Result<(Child, Pipes), StartError> {
-        if !is_folder(&self.folder).await {
-            return Err(StartError::NoFolder(self.folder));
+        self.check()?;
+        let (child, pipes) = Free::start(&self, None).await?;
+        Ok((Child(Kind::Free(child)), pipes))
+    }
+
+    /// Starts it behind a fence. Its folder is one that it sees there.
+    pub async fn start_behind(self, fence: &Fence, sandbox: &Sandbox) -> Result<(Child, Pipes), StartError> {
+        self.check()?;
+        fence.make_home().await?;
+        if fence.open {
+            let home = ["HOME", "TMPDIR"].map(|name| (name.into(), fence.home.clone().into_os_string()));
+            let declared = home.into_iter().chain(self.declared).collect();
+            let walls = Walls::around(fence, sandbox).map_err(|error| StartError::NoSandbox(error.to_string()))?;
+            let (child, pipes) = Free::start(&Self { declared, ..self }, Some(walls)).await?;
+            return Ok((Child(Kind::Free(child)), pipes));
         }
+        let (program, fence, sandbox) = (self.program.clone(), fence.clone(), sandbox.clone());
+        // Whoever waits may go away meanwhile. What was started then is dropped, which ends it, not forgotten.
+        let started = tokio::spawn(async move { Fenced::start(self, &fence, &sandbox).await }).await;
+        let (child, pipes) = started.map_err(|error| StartError::Io { program, source: error.into() })??;
+        Ok((Child(Kind::Fenced(child)), pipes))
+    }
+
+    fn check(&self) -> Result<(), StartError> {
         for (name, value) in &self.declared {
             let bytes = name.as_encoded_bytes();
             if bytes.is_empty() || bytes.contains(&b'=') || bytes.contains(&0) || value.as_encoded_bytes().contains(&0)
@@ -128,133 +140,35 @@ impl ChildSpec {
                 return Err(StartError::BadVariable(name.to_string_lossy().into_owned()));
             }
         }
-        let program = self.program.clone();
-        let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => StartError::NotFound(program.clone()),
-            _ => StartError::Io { program: program.clone(), source },
-        };
-        let mark = random_mark().map_err(failed)?;
-        let mut process = spawn(self.command(&mark)).await.map_err(failed)?;
-        let leader = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let leader = leader.ok_or_else(|| failed(io::Error::other("it has no process id")))?;
-        let pipes = Pipes::of(&mut process).map_err(failed)?;
-        let family = Family { leader, mark: format!("{MARK}={mark}").into_bytes() };
-        Ok((Child { process, family, stopped: false }, pipes))
-    }
-
-    #[allow(clippy::disallowed_methods, reason = "this is the room for it")]
-    #[allow(unsafe_code, reason = "what runs between fork and exec; it says why it is sound")]
-    fn command(&self, mark: &str) -> tokio::process::Command {
-        let mut command = tokio::process::Command::new(&self.program);
-        command.args(&self.args).current_dir(&self.folder).env_clear();
-        let known = INHERITED.iter().copied().chain(self.passed.iter().map(String::as_str));
-        command.envs(known.filter_map(|name| Some((name, std::env::var_os(name)?))));
-        command.envs(self.declared.iter().map(|(name, value)| (name, value))).env(MARK, mark);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let us = getpid();
-        // SAFETY: three system calls that take no lock and no memory.
-        unsafe {
-            command.pre_exec(move || {
-                setsid()?;
-                set_parent_process_death_signal(Some(Signal::KILL))?;
-                // We may have died before the line above.
-                if getppid() == Some(us) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
-            });
-        }
-        command
-    }
-}
-
-impl Pipes {
-    fn of(process: &mut tokio::process::Child) -> io::Result<Self> {
-        let none = || io::Error::other("a pipe is missing");
-        Ok(Self {
-            stdin: pipe::Sender::from_owned_fd(process.stdin.take().ok_or_else(none)?.into_owned_fd()?)?,
-            stdout: pipe::Receiver::from_owned_fd(process.stdout.take().ok_or_else(none)?.into_owned_fd()?)?,
-            stderr: pipe::Receiver::from_owned_fd(process.stderr.take().ok_or_else(none)?.into_owned_fd()?)?,
-        })
+        Ok(())
     }
 }
 
 impl Child {
-    /// The process id.
+    /// The process id; of one behind a fence, that of the first process there.
     pub fn pid(&self) -> u32 {
-        self.family.leader.as_raw_pid().unsigned_abs()
+        match &self.0 {
+            Kind::Free(child) => child.pid(),
+            Kind::Fenced(child) => child.pid(),
+        }
     }
 
     /// Waits until it has ended by itself.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
-        self.process.wait().await
+        match &mut self.0 {
+            Kind::Free(child) => child.ended().await,
+            Kind::Fenced(child) => child.ended().await,
+        }
     }
 
     /// Ends it and everything it started: waits `patience` for it to go by itself (its stdin should be closed by now), asks
     /// (SIGTERM) and waits again, then kills.
-    pub async fn stop(mut self, patience: Duration) {
-        let left = timeout(patience, self.process.wait()).await;
-        if left.is_err() || !self.family.members().await.is_empty() {
-            self.family.signal(Signal::TERM).await;
-            let deadline = Instant::now() + patience;
-            while Instant::now() < deadline {
-                let gone = matches!(self.process.try_wait(), Ok(Some(_)));
-                if gone && self.family.members().await.is_empty() {
-                    break;
-                }
-                sleep(LOOK).await;
-            }
-        }
-        let mut nobody = 0;
-        for _ in 0..ROUNDS {
-            // One that is just becoming another program has no environment for a moment, and if its parent is gone, no family.
-            nobody = if self.family.signal(Signal::KILL).await == 0 { nobody + 1 } else { 0 };
-            if nobody == LOOKS {
-                break;
-            }
-            let _ = timeout(LOOK, self.process.wait()).await;
-            sleep(LOOK).await;
-        }
-        self.stopped = true;
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        if !self.stopped {
-            self.family.signal_now(Signal::KILL);
+    pub async fn stop(self, patience: Duration) {
+        match self.0 {
+            Kind::Free(child) => child.stop(patience).await,
+            Kind::Fenced(child) => child.stop(patience).await,
         }
     }
-}
-
-async fn is_folder(path: &Path) -> bool {
-    tokio::fs::metadata(path).await.is_ok_and(|found| found.is_dir())
-}
-
-fn random_mark() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// One thread starts all children and never ends: the kernel kills a child when the *thread* that started it is gone, and
-/// the runtime's threads come and go.
-async fn spawn(command: tokio::process::Command) -> io::Result<tokio::process::Child> {
-    type Job = (tokio::process::Command, Handle, oneshot::Sender<io::Result<tokio::process::Child>>);
-    static JOBS: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
-    let jobs = JOBS.get_or_init(|| {
-        let (jobs, todo) = mpsc::channel::<Job>();
-        let work = move || {
-            for (mut command, runtime, reply) in todo {
-                let _inside = runtime.enter();
-                let _ = reply.send(command.spawn());
-            }
-        };
-        // Without the thread the queue is closed, which the caller is told below.
-        let _ = std::thread::Builder::new().name("kitbag-children".to_owned()).spawn(work);
-        jobs
-    });
-    let (reply, done) = oneshot::channel();
-    let gone = |_| io::Error::other("there is no thread to start it");
-    jobs.send((command, Handle::current(), reply)).map_err(|_| io::Error::other("there is no thread to start it"))?;
-    done.await.map_err(gone)?
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ async fn keeper_layers(command: &[PathBuf], data: &Path) -> Vec<Layer> {
         Ok(extras) => (Ok("user, mount, pid, net".to_owned()), extras.map(|(_, given)| given)),
         // Its own text sends people here.
         Err(KeeperError::Start(reason) | KeeperError::Refused(reason)) => (Err(reason), [false; 2]),
-        Err(KeeperError::Gone(error)) => (Err(error.to_string()), [false; 2]),
+        Err(error @ (KeeperError::Gone(_) | KeeperError::Ending)) => (Err(error.to_string()), [false; 2]),
     };
     let (no_reason, [own_user, group]) = (found.is_err(), extras);
     let extra = |given: bool, what: &str, why: &str| match (given, no_reason) {

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use chat::ChatCommand;
-pub(crate) use mcp::{AddServer, ImportServers, McpCommand, ServerClient};
+pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// List, read and call the tools of all toolsets
     #[command(subcommand)]
     Tool(ToolCommand),
-    /// Add, list, change, trust and import MCP servers
+    /// Add, list, change, trust and import MCP servers; have other programs use Kitbag
     #[command(subcommand)]
     Mcp(McpCommand),
     /// Set up the database, tokens
@@ -208,6 +208,17 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_SANDBOX", value_name = "MODE", value_parser = ["required", "relaxed"])]
     pub(crate) sandbox: Option<String>,
 
+    /// Folders with programs that MCP servers in the sandbox may see besides the system's, with colons between. They can only
+    /// be read
+    #[arg(long, env = "KITBAG_SANDBOX_PROGRAMS", value_name = "DIRS", value_delimiter = ':')]
+    pub(crate) sandbox_programs: Option<Vec<PathBuf>>,
+
+    /// Whether MCP servers of organisations other than local are in this machine's own network, where they reach all that it
+    /// reaches, itself included. If not, they have none [default: false]
+    #[arg(long, env = "KITBAG_SANDBOX_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), value_name = "BOOL")]
+    pub(crate) sandbox_network: Option<bool>,
+
     /// How many processes of one chat may outlive the calls that started them [default: 8]
     #[arg(long, env = "KITBAG_MAX_PROCESSES", value_name = "COUNT")]
     pub(crate) max_processes: Option<usize>,
@@ -227,6 +238,10 @@ pub(crate) struct ServeFlags {
     /// How long connecting to an MCP server may take [default: 30]
     #[arg(long, env = "KITBAG_MCP_CONNECT_SECONDS", value_name = "SECONDS")]
     pub(crate) mcp_connect_seconds: Option<u64>,
+
+    /// How many requests a second one client may make at the MCP endpoint; 0 is no limit [default: 5000]
+    #[arg(long, env = "KITBAG_MCP_RATE", value_name = "COUNT")]
+    pub(crate) mcp_rate: Option<u32>,
 
     /// The key that seals what is kept encrypted: 32 bytes as base64 or hex, in place of the one in the data folder. Better as
     /// KITBAG_MASTER_KEY than as a flag, which others on this machine can see

@@ -109,6 +109,14 @@ impl Client {
         self.send(Method::GET, path, Sent::Nothing).await
     }
 
+    /// Where the running server listens.
+    pub(crate) fn address(&self) -> Option<&str> {
+        match self {
+            Self::Running { server, .. } => Some(&server.url),
+            Self::Inside { .. } => None,
+        }
+    }
+
     /// Whether there is no server: what this process starts ends with it.
     pub(crate) fn is_inside(&self) -> bool {
         matches!(self, Self::Inside { .. })

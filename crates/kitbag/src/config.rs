@@ -19,6 +19,12 @@ use crate::cli::{Cli, ServeFlags};
 use crate::data::DataFolder;
 use crate::failure::Failure;
 
+/// So many folders with programs go to the sandbox at once.
+const MOST_PROGRAMS: usize = 8;
+
+/// What means something else inside.
+const OWN: [&str; 5] = ["/tmp", "/dev", "/proc", "/server", "/toolset"];
+
 const DEFAULT_LISTEN: &str = "127.0.0.1:8700";
 
 /// The keys of `kitbag.toml`.
@@ -53,6 +59,9 @@ struct File {
     mcp_start: Option<String>,
     mcp_idle_seconds: Option<u64>,
     mcp_connect_seconds: Option<u64>,
+    mcp_rate: Option<u32>,
+    sandbox_programs: Option<Vec<PathBuf>>,
+    sandbox_network: Option<bool>,
     max_queue_per_chat: Option<usize>,
     max_queue: Option<usize>,
     strict_records: Option<bool>,
@@ -116,6 +125,8 @@ impl Config {
                     .map(Duration::from_secs),
                 connect: seconds(flags.mcp_connect_seconds.or(file.mcp_connect_seconds), 30),
                 master_key: flags.master_key.map(Secret::new),
+                sandbox_programs: programs(folder, flags.sandbox_programs.or(file.sandbox_programs))?,
+                sandbox_network: flags.sandbox_network.or(file.sandbox_network).unwrap_or(false),
             },
             resolution: ResolutionSettings {
                 lists: lists(&RawLists {
@@ -126,6 +137,7 @@ impl Config {
                 })?,
                 header_prefix: header_prefix(flags.header_prefix.or(file.header_prefix))?,
             },
+            mcp_rate: flags.mcp_rate.or(file.mcp_rate).unwrap_or(5000),
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             data: folder.path().to_owned(),
         };
@@ -198,6 +210,34 @@ fn variables(names: Option<Vec<String>>) -> Result<Vec<String>, Failure> {
         ))),
         None => Ok(names),
     }
+}
+
+/// Folders that everybody in the sandbox may see, so that none of them may lead to the data folder.
+fn programs(data: &DataFolder, folders: Option<Vec<PathBuf>>) -> Result<Vec<PathBuf>, Failure> {
+    let wrong = |folder: &Path, why: &str| Failure::wrong_use(format!("sandbox-programs: {}: {why}", folder.display()));
+    let folders: Vec<PathBuf> =
+        folders.unwrap_or_default().into_iter().filter(|it| !it.as_os_str().is_empty()).collect();
+    if folders.len() > MOST_PROGRAMS {
+        return Err(Failure::wrong_use(format!("sandbox-programs: name at most {MOST_PROGRAMS} folders")));
+    }
+    let data = std::path::absolute(data.path()).unwrap_or_else(|_| data.path().to_owned());
+    let data = data.canonicalize().unwrap_or(data);
+    let check = |folder: PathBuf| {
+        let real = folder.canonicalize().ok().filter(|real| real.is_dir());
+        match real {
+            _ if !folder.is_absolute() => Err(wrong(&folder, "write the whole path")),
+            None => Err(wrong(&folder, "there is no such folder")),
+            Some(_) if OWN.iter().any(|own| folder.starts_with(own)) => {
+                Err(wrong(&folder, "the sandbox has a folder of its own there"))
+            }
+            Some(real) if data.starts_with(&real) || real.starts_with(&data) => {
+                Err(wrong(&folder, "everybody in the sandbox would see the data folder"))
+            }
+            // Seen where it is named: programs in it may refer to each other by their paths.
+            Some(_) => Ok(folder),
+        }
+    };
+    folders.into_iter().map(check).collect()
 }
 
 fn is_required(sandbox: Option<&str>) -> Result<bool, Failure> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use kitbag_guard::child::Fence;
 use kitbag_model::RemoteKind;
 use url::Url;
 
@@ -15,10 +16,12 @@ pub enum Endpoint {
         command: String,
         /// Its arguments, as they are.
         args: Vec<String>,
-        /// The folder it is started in; none is the user's home.
+        /// The folder it is started in; none is the user's home, or the one that it keeps.
         cwd: Option<PathBuf>,
         /// What its environment has besides the usual.
         env: Vec<(String, String)>,
+        /// What stands around it; none: it runs with our own rights. Paths are those that it sees.
+        fence: Option<Fence>,
     },
     /// An address to dial.
     Remote {

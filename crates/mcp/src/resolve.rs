@@ -5,7 +5,7 @@
 //! header, a URL of another scheme), so the result is checked again. No error repeats a value.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use kitbag_model::export::looks_like_a_secret;
 use kitbag_model::launch::LaunchField;
@@ -110,13 +110,17 @@ impl<F: Fn(&str) -> Option<String>> Filler<'_, F> {
             self.note_literal(name, value);
             variables.push((name.clone(), text));
         }
-        Ok(Endpoint::Stdio { command: command.to_owned(), args: filled, cwd, env: variables })
+        Ok(Endpoint::Stdio { command: command.to_owned(), args: filled, cwd, env: variables, fence: None })
     }
 
     fn cwd(&mut self, template: &Template) -> Result<PathBuf, ResolveError> {
         let path = PathBuf::from(without_nul(self.text(template)?, || LaunchField::Cwd)?);
         match self.folder {
             _ if path.is_absolute() => Ok(path),
+            // A toolset that wants to be somewhere else has to say where, for whoever trusts it to see.
+            Some(_) if climbs(&path) => {
+                Err(refused(LaunchField::Cwd, "leads out of the toolset's folder; write it as an absolute path"))
+            }
             Some(folder) => Ok(folder.join(path)),
             None => {
                 Err(refused(LaunchField::Cwd, "is not absolute, and the server has no toolset's folder to start from"))
@@ -176,6 +180,20 @@ impl<F: Fn(&str) -> Option<String>> Filler<'_, F> {
 
 fn refused(field: LaunchField, reason: &'static str) -> ResolveError {
     ResolveError::Refused { field, reason }
+}
+
+/// Whether a relative path leads out of the folder that it starts from.
+fn climbs(path: &Path) -> bool {
+    let mut depth = 0_usize;
+    for part in path.components() {
+        match part {
+            Component::ParentDir if depth == 0 => return true,
+            Component::ParentDir => depth -= 1,
+            Component::Normal(_) => depth += 1,
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    false
 }
 
 fn without_nul(text: String, field: impl FnOnce() -> LaunchField) -> Result<String, ResolveError> {

@@ -108,12 +108,41 @@ pub struct InstalledServer {
     pub strict_records: bool,
     /// When its tools were last listed; none: never.
     pub tools_seen_at: Option<Timestamp>,
+    /// What was agreed on when it was last connected.
+    pub agreed: Option<AgreedRevision>,
+    /// Whether a person wants its process in the sandbox.
+    pub sandbox: bool,
 }
+
+/// The revision of the protocol that was agreed on with a server.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AgreedRevision {
+    /// The revision.
+    pub revision: String,
+    /// The fingerprint of the launch that worked.
+    pub launch: ContentHash,
+    /// When it was found out.
+    pub at: Timestamp,
+}
+
+/// For how many seconds it is remembered what was agreed on. The same launch may bring a newer program, which may speak a newer revision.
+const REVISION_HOLDS: u32 = 7 * 24 * 60 * 60;
 
 impl InstalledServer {
     /// Whether it is used.
     pub fn is_enabled(&self) -> bool {
         self.user_enabled.unwrap_or(self.server.enabled)
+    }
+
+    /// The revision of the protocol that was agreed on with what would be started now, not too long ago.
+    pub fn last_revision(&self, now: Timestamp) -> Option<&str> {
+        let agreed = self.agreed.as_ref().filter(|_| !self.is_relaunched())?;
+        (now < agreed.at.plus_seconds(REVISION_HOLDS)).then_some(agreed.revision.as_str())
+    }
+
+    /// Whether what it was when it was last connected is not what would be started now: its tools may be others.
+    pub fn is_relaunched(&self) -> bool {
+        self.agreed.as_ref().is_some_and(|agreed| agreed.launch != self.server.launch.fingerprint())
     }
 
     /// Whether it may be started: what a person trusted is what would be started.

@@ -48,7 +48,7 @@ pub use call::{
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
 pub use hash::{ContentHash, Hasher};
 pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId};
-pub use installed::{Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
+pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
 pub use manifest::{Manifest, NewManifest, Source};
 pub use message::{Content, ContentError, Message, NewMessage, Parent, Role};

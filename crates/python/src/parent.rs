@@ -127,9 +127,11 @@ impl Parent {
             command: command(&places, interpreter),
             environment: variables(&places, if program.network { &settings.passed } else { &[] }),
             mounts,
+            kept: Vec::new(),
             network: program.network,
             memory: settings.memory,
             file: FILE,
+            resident: None,
         };
         let started = keeper.house(house, trees, vec![says, theirs.into(), their_door]).await?;
         let filters: Vec<String> =

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use kitbag_guard::keeper::Keeper;
+use kitbag_guard::keeper::{Keeper, SharedKeeper};
 use kitbag_model::{BUILTINS, ChatId, OrgId, PythonNeeds, Timestamp};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -81,7 +81,9 @@ struct Inner {
     environments: Environments,
     interpreters: Interpreters,
     packages: OnceCell<PathBuf>,
-    keeper: tokio::sync::Mutex<Option<Arc<Keeper>>>,
+    keeper: SharedKeeper,
+    /// The keeper that the rooms belong to.
+    last: Mutex<Weak<Keeper>>,
     parents: Mutex<HashMap<Key, Arc<Slot>>>,
     rooms: Rooms,
     over: watch::Sender<bool>,
@@ -97,10 +99,11 @@ impl Workers {
     pub fn new(settings: Settings) -> Self {
         Self(Arc::new(Inner {
             environments: Environments::new(&settings.data),
+            keeper: SharedKeeper::new(settings.keeper.clone(), settings.data.clone(), settings.require_sandbox),
+            last: Mutex::default(),
             settings,
             interpreters: Interpreters::default(),
             packages: OnceCell::new(),
-            keeper: tokio::sync::Mutex::default(),
             parents: Mutex::default(),
             rooms: Rooms::default(),
             over: watch::Sender::new(false),
@@ -240,7 +243,7 @@ impl Workers {
     pub async fn connect(&self, org: &OrgId, chat: ChatId, port: u16) -> io::Result<TcpStream> {
         let nothing = || io::Error::new(io::ErrorKind::ConnectionRefused, format!("nothing listens on port {port}"));
         let room = self.0.rooms.find(org, chat).ok_or_else(nothing)?;
-        let keeper = self.0.keeper.lock().await.clone().ok_or_else(nothing)?;
+        let keeper = self.0.keeper.there().await.ok_or_else(nothing)?;
         room.connect(&keeper, port).await
     }
 
@@ -275,7 +278,7 @@ impl Workers {
                 parent.end().await;
             }
         }
-        *self.0.keeper.lock().await = None;
+        self.0.keeper.end().await;
     }
 
     fn parents(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Slot>>> {
@@ -294,27 +297,24 @@ impl Workers {
         self.0.interpreters.choose(program.needs.version.as_ref()).await
     }
 
+    /// The keeper, for others who need it.
+    pub fn shared_keeper(&self) -> SharedKeeper {
+        self.0.keeper.clone()
+    }
+
     /// The keeper, which is started if there is none, or none any more.
     async fn keeper(&self) -> Result<Arc<Keeper>, WorkerError> {
-        let mut keeper = self.0.keeper.lock().await;
-        if let Some(keeper) = keeper.as_ref().filter(|keeper| keeper.is_alive()) {
-            return Ok(Arc::clone(keeper));
-        }
-        if *self.0.over.borrow() {
-            return Err(WorkerError::Unavailable("the server is ending".to_owned()));
-        }
-        self.0.rooms.clear();
-        let Settings { keeper: command, data, require_sandbox, .. } = &self.0.settings;
-        let started = match Keeper::start(command, data, false).await {
-            Err(error) if !require_sandbox => {
-                tracing::warn!(%error, "tools run without namespaces, as the configuration allows");
-                Keeper::start(command, data, true).await
+        let keeper = self.0.keeper.get().await.map_err(|error| WorkerError::Unavailable(error.to_string()))?;
+        let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::ptr::eq(last.as_ptr(), Arc::as_ptr(&keeper)) {
+            // Rooms are gone with the keeper that made them.
+            self.0.rooms.clear();
+            if let Some(error) = keeper.lacks() {
+                tracing::warn!(error, "tools run without namespaces, as the configuration allows");
             }
-            started => started,
-        };
-        let started = Arc::new(started.map_err(|error| WorkerError::Unavailable(error.to_string()))?);
-        *keeper = Some(Arc::clone(&started));
-        Ok(started)
+            *last = Arc::downgrade(&keeper);
+        }
+        Ok(keeper)
     }
 
     /// The warm parent of a program as it is now.

@@ -52,6 +52,8 @@ pub struct Settings {
     pub servers: ServerSettings,
     /// Which tools clients get.
     pub resolution: ResolutionSettings,
+    /// How many requests a second one client may make at the MCP endpoint; 0 is no limit.
+    pub mcp_rate: u32,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// The data folder.
@@ -110,7 +112,7 @@ impl App {
         let events = Events::new();
         let workspaces =
             Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
-        let servers = Servers::new(&settings, &store, &events);
+        let servers = Servers::new(&settings, &store, &events, workers.shared_keeper());
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);

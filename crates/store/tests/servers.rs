@@ -3,9 +3,10 @@
 
 use kitbag_model::pin::waiting_hash;
 use kitbag_model::{
-    Acceptance, CallError, CallErrorCode, CallStatus, ChatId, Content, ContentHash, Definition, Install, Launch,
-    McpServer, McpToolName, NewChat, NewMessage, NewToolCall, OrgId, Override, OverrideKey, Parent, Permissions,
-    PinPolicy, PinState, Pinned, PythonNeeds, RawLaunch, Role, ServerKey, SourceType, ToolCallId, ToolSelectors,
+    Acceptance, AgreedRevision, CallError, CallErrorCode, CallStatus, ChatId, Content, ContentHash, Definition,
+    Install, Launch, McpServer, McpToolName, NewChat, NewMessage, NewToolCall, OrgId, Override, OverrideKey, Parent,
+    Permissions, PinPolicy, PinState, Pinned, PythonNeeds, RawLaunch, Role, ServerKey, SourceType, Timestamp,
+    ToolCallId, ToolSelectors,
 };
 use kitbag_store::{AcceptError, Store, StoreError, WriteTx};
 use kitbag_testkit::on_both;
@@ -155,6 +156,34 @@ on_both! {
         assert_eq!(tx.accept_all(&app, None).await.unwrap(), 0);
         assert!(!see(&mut tx, "app~app", &[("a", "3"), ("b", "2")]).await.is_news());
         assert_eq!(pins(&mut tx, "app~app").await, ["a accepted", "b accepted"]);
+    }
+
+    async fn what_was_agreed_on_with_a_server(database: TestDatabase) {
+        let (store, org) = database.open_with("acme").await;
+        install(&store, &org, "mine", true).await;
+        let (mine, now) = (key("mine~mine"), Timestamp::now());
+        let read = async |tx: &mut WriteTx, key: &ServerKey| {
+            tx.installed(&key.toolset).await.unwrap().unwrap().server(key.server.as_str()).unwrap().clone()
+        };
+        let mut tx = store.write(&org).await.unwrap();
+        let before = read(&mut tx, &mine).await;
+        assert_eq!((before.last_revision(now), before.is_relaunched()), (None, false), "nothing is known");
+        let agreed = AgreedRevision { revision: "2025-11-25".to_owned(), launch: launch("npx").fingerprint(), at: now };
+        assert!(tx.remember_revision(&mine, &agreed).await.unwrap());
+        assert!(!tx.remember_revision(&key("mine~gone"), &agreed).await.unwrap());
+        let kept = read(&mut tx, &mine).await;
+        assert_eq!((kept.agreed.as_ref(), kept.last_revision(now), kept.is_relaunched()), (Some(&agreed), Some("2025-11-25"), false));
+        // The same launch may bring a newer program, so it does not hold for ever.
+        assert_eq!(kept.last_revision(now.plus_seconds(8 * 24 * 60 * 60)), None);
+        // It goes along with a new name, and is worth nothing for another launch.
+        let other = key("new~new");
+        assert!(tx.rename_server(&mine, &other).await.unwrap());
+        assert_eq!(read(&mut tx, &other).await.last_revision(now), Some("2025-11-25"));
+        assert!(tx.replace_server(&other.toolset, &server("new", "uvx")).await.unwrap());
+        let changed = read(&mut tx, &other).await;
+        assert_eq!((changed.last_revision(now), changed.is_relaunched()), (None, true));
+        assert!(tx.replace_server(&other.toolset, &server("new", "npx")).await.unwrap());
+        assert!(!read(&mut tx, &other).await.is_relaunched());
     }
 
     async fn the_policy_of_a_server(database: TestDatabase) {

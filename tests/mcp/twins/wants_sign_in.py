@@ -1,13 +1,16 @@
 """An MCP server that wants tokens, and the authorization server that gives them, on one socket.
 
 It prints its port, and adds a line of JSON to the file that it is given for each request that matters. A person who comes to
-/authorize says yes at once. Tokens are good until they are revoked.
+/authorize says yes at once. Tokens are good until they are revoked. Whoever revokes one waits while there is a file `busy`
+beside the other one.
 """
 
 import base64
 import hashlib
 import json
+import os
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -87,6 +90,8 @@ class Handler(BaseHTTPRequestHandler):
         form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
         if path == "/revoke":
             note("revoke", kind=form.get("token_type_hint"))
+            while os.path.exists(os.path.join(os.path.dirname(sys.argv[1]), "busy")):
+                time.sleep(0.02)
             good.discard(form["token"])
             return self.answer(200, {})
         if path == "/token":
@@ -99,10 +104,19 @@ class Handler(BaseHTTPRequestHandler):
             return base64.b64decode(header[6:]).decode().split(":", 1)
         return form.get("client_id"), form.get("client_secret")
 
+    def assertion(self, form):
+        # It cannot check a signature, but it can read what was signed.
+        parts = form.get("client_assertion", "").split(".")[:2]
+        decode = lambda part: json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        return [decode(part) for part in parts] if len(parts) == 2 else ({}, {})
+
     def token(self, form):
         client, secret = self.client(form)
-        note("token", grant=form["grant_type"], client=client, scope=form.get("scope"))
-        if client not in clients or clients[client] != secret:
+        head, said = self.assertion(form)
+        client = client or said.get("iss")
+        note("token", grant=form["grant_type"], client=client, scope=form.get("scope"), algorithm=head.get("alg"))
+        signed = client == "signer" and said.get("sub") == client and said.get("aud") == f"http://{self.headers['Host']}"
+        if not signed and (client not in clients or clients[client] != secret):
             return self.answer(401, {"error": "invalid_client"})
         if form["grant_type"] == "authorization_code":
             asked = codes.pop(form["code"], None)

@@ -5,6 +5,7 @@
 //! it. No message repeats one.
 
 mod entry;
+mod write;
 
 use std::collections::HashMap;
 
@@ -14,6 +15,8 @@ use serde_json::{Map, Value};
 use crate::bundle::Finding;
 use crate::foreign::{Notes, json, servers, variable};
 use crate::import::Options;
+
+pub use write::{NotWritten, Way};
 
 /// A program that uses MCP servers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

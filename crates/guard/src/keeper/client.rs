@@ -24,6 +24,9 @@ pub enum KeeperError {
     /// It is gone.
     #[error("the sandbox's keeper is gone: {0}")]
     Gone(#[from] io::Error),
+    /// There is to be none any more.
+    #[error("the server is ending")]
+    Ending,
 }
 
 /// A chat's room. It goes when this is dropped and nobody is in it.
@@ -49,6 +52,7 @@ pub struct Keeper {
     own_user: bool,
     group: bool,
     namespaces: bool,
+    lacks: Option<String>,
     alive: Arc<AtomicBool>,
 }
 
@@ -82,12 +86,23 @@ impl Keeper {
         let (porter, (own_user, group)) = Socket::new(door).await?;
         let (inner, _) = Socket::new(socket).await?;
         let outside = own_user && !plain && rustix::process::getuid().is_root();
-        Ok(Self { porter, inner, outside, own_user, group, namespaces: !plain, alive })
+        Ok(Self { porter, inner, outside, own_user, group, namespaces: !plain, lacks: None, alive })
     }
 
     /// Whether it is there to be asked.
     pub fn is_alive(&self) -> bool {
         self.alive.load(Ordering::Relaxed)
+    }
+
+    /// Notes why it is a plain one.
+    pub(super) fn plain_because(mut self, reason: String) -> Self {
+        self.lacks = Some(reason);
+        self
+    }
+
+    /// Why it makes no namespaces, if that is not as it was wanted.
+    pub fn lacks(&self) -> Option<&str> {
+        self.lacks.as_deref()
     }
 
     /// Whether it makes namespaces.
@@ -105,6 +120,17 @@ impl Keeper {
     pub async fn tree(&self, path: &Path) -> Result<OwnedFd, KeeperError> {
         let socket = if self.outside { &self.porter } else { &self.inner };
         one(socket.ask(Request::Tree { path: path.to_owned() }, Vec::new()).await?.1)
+    }
+
+    /// The same for a folder whose files everybody may read: where they cannot be shown under another user id, they are shown
+    /// as they are.
+    pub async fn public_tree(&self, path: &Path) -> Result<OwnedFd, KeeperError> {
+        match self.tree(path).await {
+            Err(KeeperError::Refused(_)) if self.outside => {
+                one(self.inner.ask(Request::Tree { path: path.to_owned() }, Vec::new()).await?.1)
+            }
+            tree => tree,
+        }
     }
 
     /// A room for a chat.
@@ -134,6 +160,18 @@ impl Keeper {
             (Reply::Started { house }, _) => Ok(Started(house)),
             _ => Err(KeeperError::Refused("a house did not say its number".to_owned())),
         }
+    }
+
+    /// Starts a resident. A handle to the first process of its house: it is over when everything in the house is, and with it
+    /// ends everything there. `inherited` are its standard streams and where it is told how it ended.
+    pub async fn resident(
+        &self,
+        house: House,
+        trees: Vec<OwnedFd>,
+        inherited: [OwnedFd; 4],
+    ) -> Result<OwnedFd, KeeperError> {
+        let fds = trees.into_iter().chain(inherited).collect();
+        one(self.inner.ask(Request::House(house), fds).await?.1)
     }
 
     /// Ends a house and everything in it. It is over when this returns.

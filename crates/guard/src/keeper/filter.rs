@@ -69,7 +69,7 @@ const NAMESPACES: u64 = (libc::CLONE_NEWCGROUP
 const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// For a warm parent.
-pub(super) fn for_parents() -> Vec<BpfProgram> {
+pub(crate) fn for_parents() -> Vec<BpfProgram> {
     // A child enters a user namespace and a network that others made. Nobody in a house makes one.
     let made = flags_of((libc::CLONE_NEWUSER | libc::CLONE_NEWNET) as u64);
     let namespaces = [(libc::SYS_unshare, made), (libc::SYS_clone, flags_of(NAMESPACES))];

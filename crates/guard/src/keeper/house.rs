@@ -1,8 +1,9 @@
-//! A house: the namespaces that one warm process lives in, and the files that it sees.
+//! A house: the namespaces that one warm process, or one resident, lives in, and the files that it sees.
 //!
 //! What it sees is put together from nothing: the system's programs and libraries, a few files of `/etc` that programs cannot
-//! do without, harmless devices, and the folders that it is given. All of it can only be read. The process has no
-//! capability and cannot get one; it can still make namespaces below its own, which is how its children enter a room.
+//! do without, harmless devices, and the folders that it is given. All of it can only be read, but for the folders that it
+//! keeps. The process has no capability and cannot get one; a warm one can still make namespaces below its own, which is how
+//! its children enter a room.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -25,10 +26,10 @@ use rustix::thread::{
 
 use super::porter::rustix_unshare;
 use super::wire::House;
-use super::{filter, sys};
+use super::{filter, resident, sys};
 
 /// Folders of the system's programs and libraries. A link (`/bin` to `/usr/bin`) stays one.
-const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+pub(crate) const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// What of `/etc` programs cannot do without. None of it says who is on this machine.
 pub const ETC: [&str; 18] = [
@@ -52,6 +53,10 @@ pub const ETC: [&str; 18] = [
     "ssl/openssl.cnf",
 ];
 
+/// Programs reserve far more memory than they use: so many times as much they may. The limit is for those that would reserve
+/// everything.
+const RESERVED: u64 = 16;
+
 const DEVICES: [&str; 5] = ["full", "null", "random", "urandom", "zero"];
 
 /// Where the new root is put together. Every machine has it, and its own files are not seen from inside.
@@ -59,10 +64,11 @@ const SCAFFOLD: &str = "/tmp";
 
 /// Starts the process of a house. Its number is that of the first process there: with it, all others end.
 pub(super) fn start(house: &House, fds: &[OwnedFd], plain: bool) -> io::Result<Pid> {
-    if fds.len() < house.mounts.len() || house.command.is_empty() {
+    let folders = house.mounts.len() + house.kept.len();
+    if fds.len() < folders || house.command.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a house needs a command and its folders"));
     }
-    let (trees, inherited) = fds.split_at(house.mounts.len());
+    let (trees, inherited) = fds.split_at(folders);
     let (failed_end, failed) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (pid_end, pid) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let Some(usher) = sys::fork()? else {
@@ -74,7 +80,10 @@ pub(super) fn start(house: &House, fds: &[OwnedFd], plain: bool) -> io::Result<P
             }
             Ok(None) => {
                 let error = if plain { Ok(()) } else { furnish(house, trees) }
-                    .and_then(|()| move_in(house, inherited, plain))
+                    .and_then(|()| match &house.resident {
+                        Some(resident) => resident::move_in(house, resident, inherited),
+                        None => move_in(house, inherited, plain),
+                    })
                     .unwrap_or_else(|error| error);
                 let _ = rustix::io::write(&failed, error.to_string().as_bytes());
                 sys::exit(127)
@@ -130,7 +139,7 @@ fn furnish(house: &House, trees: &[OwnedFd]) -> io::Result<()> {
         let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
         pieces.extend(piece(&path, attributes)?.map(|piece| (path, piece)));
     }
-    for tree in trees {
+    for tree in trees.iter().take(house.mounts.len()) {
         sys::set_attributes(tree.as_fd(), libc::MOUNT_ATTR_RDONLY, None)?;
     }
     tmpfs(Path::new(SCAFFOLD), c"size=1m,mode=755")?;
@@ -141,17 +150,21 @@ fn furnish(house: &House, trees: &[OwnedFd]) -> io::Result<()> {
             Piece::Mount { tree, folder } => put(tree.as_fd(), &target, folder)?,
         }
     }
-    for (path, tree) in house.mounts.iter().zip(trees) {
+    for (path, tree) in house.mounts.iter().chain(&house.kept).zip(trees) {
         put(tree.as_fd(), &inside(path), true)?;
     }
-    for name in ["proc", "tmp", "workspace"] {
+    if house.resident.is_some() {
+        resident::write_names(Path::new(SCAFFOLD), &house.kept)?;
+    }
+    for name in ["proc", "tmp"].into_iter().chain(house.resident.is_none().then_some("workspace")) {
         DirBuilder::new().recursive(true).mode(0o755).create(Path::new(SCAFFOLD).join(name))?;
     }
     symlink("/proc/self/fd", inside(Path::new("/dev/fd")))?;
     symlink("/tmp", inside(Path::new("/dev/shm")))?;
     let proc = inside(Path::new("/proc"));
     mount("proc", &proc, "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, c"")?;
-    tmpfs(&inside(Path::new("/tmp")), c"size=64m,mode=1777")?;
+    let size = if house.resident.is_some() { c"size=256m,mode=1777" } else { c"size=64m,mode=1777" };
+    tmpfs(&inside(Path::new("/tmp")), size)?;
     // The old root is put over the new one and taken away: nothing of it is left to walk back to.
     chdir(SCAFFOLD)?;
     pivot_root(".", ".")?;
@@ -199,20 +212,7 @@ fn tmpfs(target: &Path, options: &std::ffi::CStr) -> io::Result<()> {
 
 /// Becomes the program. Returns only the reason why it could not.
 fn move_in(house: &House, inherited: &[OwnedFd], plain: bool) -> io::Result<io::Error> {
-    for (resource, most) in [
-        (Resource::Core, 0),
-        (Resource::Data, house.memory),
-        // Programs reserve far more than they use; this is for those that would reserve everything.
-        (Resource::As, house.memory.saturating_mul(16)),
-        (Resource::Fsize, house.file),
-        (Resource::Nofile, 4096),
-        (Resource::Memlock, 1 << 20),
-        (Resource::Msgqueue, 0),
-    ] {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
-    }
-    // The server comes first when tools keep the processors busy.
-    let _ = setpriority_process(None, 5);
+    limit(house.memory, RESERVED, house.file)?;
     if !plain {
         drop_capabilities()?;
     }
@@ -238,7 +238,25 @@ fn move_in(house: &House, inherited: &[OwnedFd], plain: bool) -> io::Result<io::
     Ok(command.exec())
 }
 
-fn drop_capabilities() -> io::Result<()> {
+/// Limits on each process: bytes of memory, how many times that it may reserve, bytes of a file. It takes no lock and no memory.
+pub(crate) fn limit(memory: u64, reserved: u64, file: u64) -> io::Result<()> {
+    for (resource, most) in [
+        (Resource::Core, 0),
+        (Resource::Data, memory),
+        (Resource::As, memory.saturating_mul(reserved)),
+        (Resource::Fsize, file),
+        (Resource::Nofile, 4096),
+        (Resource::Memlock, 1 << 20),
+        (Resource::Msgqueue, 0),
+    ] {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    // The server comes first when tools keep the processors busy.
+    let _ = setpriority_process(None, 5);
+    Ok(())
+}
+
+pub(super) fn drop_capabilities() -> io::Result<()> {
     clear_ambient_capability_set()?;
     set_capabilities_secure_bits(CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED)?;
     for bit in 0..CapabilitySet::all().bits().count_ones() {

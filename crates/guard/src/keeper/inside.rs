@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, set_dumpable_behavior,
-    set_parent_process_death_signal, wait, waitpid,
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, set_child_subreaper,
+    set_dumpable_behavior, set_parent_process_death_signal, wait, waitpid,
 };
 use rustix::thread::{Gid, Uid, UnshareFlags, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
@@ -93,8 +93,12 @@ fn answer(request: Request, fds: Vec<OwnedFd>, plain: bool) -> io::Result<(Reply
         Request::Room => Ok((Reply::Done, room::make()?)),
         Request::Socket { v6 } => Ok((Reply::Done, vec![room::socket_in(&fds, v6)?])),
         Request::House(house) => {
+            if plain && house.resident.is_some() {
+                return Err(io::Error::new(io::ErrorKind::Unsupported, "there are no namespaces"));
+            }
             let first = house::start(&house, &fds, plain)?;
-            Ok((Reply::Started { house: first.as_raw_nonzero().get() }, Vec::new()))
+            let handle = house.resident.is_some().then(|| pidfd_open(first, PidfdFlags::empty())).transpose()?;
+            Ok((Reply::Started { house: first.as_raw_nonzero().get() }, handle.into_iter().collect()))
         }
         Request::End { house } => {
             if let Some(pid) = Pid::from_raw(house) {

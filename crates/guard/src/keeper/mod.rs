@@ -8,8 +8,8 @@
 //! - the *keeper*, the first process of a PID namespace. When the server is gone its socket closes, it ends, and the kernel
 //!   ends everything inside.
 //!
-//! It makes *houses* (a warm process with its own files, processes and network, and no capability) and *rooms* (a user
-//! namespace and a network for one chat). A call is a child of a house that enters a room: it may, because the room's user
+//! It makes *houses* (a process with its own files, processes and network, and no capability: the warm parent of a toolset, or
+//! a *resident*, which is a program that was not written for us) and *rooms* (a user namespace and a network for one chat). A call is a child of a house that enters a room: it may, because the room's user
 //! namespace belongs to its own user id, and it gets no power by it over anything but the room.
 
 mod cgroup;
@@ -18,7 +18,9 @@ mod filter;
 mod house;
 mod inside;
 mod porter;
+mod resident;
 mod room;
+mod shared;
 mod sys;
 mod wire;
 
@@ -27,9 +29,14 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 pub use client::{Keeper, KeeperError, Room, Started};
+pub(crate) use filter::for_parents;
 pub use filter::{for_calls, to_bytes};
 pub use house::ETC;
-pub use wire::House;
+pub(crate) use house::{SYSTEM, limit};
+pub(crate) use resident::rules;
+pub use shared::SharedKeeper;
+pub(crate) use sys::{keep_streams_alone, restrict};
+pub use wire::{House, Resident};
 
 /// What the keeper's own process does: its standard input and output are the sockets to the server.
 pub fn main(sample: &Path, plain: bool) -> io::Result<()> {

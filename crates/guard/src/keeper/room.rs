@@ -13,18 +13,28 @@ use super::sys;
 use super::wire::{Reply, receive, send};
 
 /// The user id that a tool sees as its own. Not root: programs that find themselves root do more than they should.
-const INSIDE: u32 = 1000;
+pub(super) const INSIDE: u32 = 1000;
 
 /// A new room: its user namespace and its network.
 pub(super) fn make() -> io::Result<Vec<OwnedFd>> {
     in_a_copy(|| {
         rustix_unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?;
-        fs::write("/proc/self/setgroups", "deny")?;
-        fs::write("/proc/self/uid_map", format!("{INSIDE} 0 1"))?;
-        fs::write("/proc/self/gid_map", format!("{INSIDE} 0 1"))?;
-        sys::loopback_up(new_socket(AddressFamily::INET, SocketType::DGRAM)?.as_fd())?;
+        name_the_user()?;
+        loopback_up()?;
         Ok(vec![File::open("/proc/self/ns/user")?.into(), File::open("/proc/self/ns/net")?.into()])
     })
+}
+
+/// Gives this process its user id in the user namespace that it has just gone into.
+pub(super) fn name_the_user() -> io::Result<()> {
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{INSIDE} 0 1"))?;
+    fs::write("/proc/self/gid_map", format!("{INSIDE} 0 1"))
+}
+
+/// Switches the loopback interface of this network on.
+pub(super) fn loopback_up() -> io::Result<()> {
+    sys::loopback_up(new_socket(AddressFamily::INET, SocketType::DGRAM)?.as_fd())
 }
 
 /// A socket inside a room.

@@ -27,7 +27,8 @@ pub(super) enum Request {
     Room,
     /// A socket inside a room, whose two namespaces come along. The answer brings it.
     Socket { v6: bool },
-    /// A process in a house of its own. The trees of `House::mounts` come along, then what it inherits.
+    /// A process in a house of its own. The trees of `House::mounts` come along, then those of `House::kept`, then what it
+    /// inherits. If it is a resident, the answer brings a handle to the first process there.
     House(House),
     /// The end of a house and of everything in it.
     End { house: i32 },
@@ -51,12 +52,30 @@ pub struct House {
     pub environment: Vec<(String, String)>,
     /// Where it sees the folders that it is given, in their order. They can only be read.
     pub mounts: Vec<PathBuf>,
+    /// Where it sees the folders, given after those, that it can write to.
+    pub kept: Vec<PathBuf>,
     /// Whether it is in the machine's own network.
     pub network: bool,
     /// The most bytes of memory for each of its processes.
     pub memory: u64,
     /// The most bytes of a file.
     pub file: u64,
+    /// Set for a program that was not written for us: it talks through its standard streams and makes no namespaces.
+    pub resident: Option<Resident>,
+}
+
+/// What a resident's house has beside. Of what it inherits, the first three are its standard streams, and to the fourth goes how
+/// it ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Resident {
+    /// The folder it starts in.
+    pub folder: PathBuf,
+    /// So many times the memory of a process it may reserve.
+    pub reserved: u64,
+    /// The most processes in the house.
+    pub processes: u64,
+    /// Whether it is refused when the machine cannot give every wall.
+    pub require: bool,
 }
 
 /// Sends one packet.

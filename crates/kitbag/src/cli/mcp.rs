@@ -88,6 +88,8 @@ pub(crate) enum McpCommand {
     },
     /// Find the servers that other programs on this machine use, and take some of them
     Import(ImportServers),
+    /// Print what a program must have in its configuration to use Kitbag, or write it there
+    Config(ClientConfig),
 }
 
 #[derive(Args)]
@@ -124,6 +126,9 @@ pub(crate) struct AddServer {
     /// Add it turned off
     #[arg(long)]
     pub(crate) disabled: bool,
+    /// Run it in the sandbox: it sees the system's programs and a folder of its own, and none of your files
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) sandbox: bool,
 }
 
 #[derive(Args)]
@@ -134,9 +139,15 @@ pub(crate) struct ImportServers {
     /// Only those of this program (claude-desktop, claude-code, cursor, vscode, …) or in this file
     #[arg(long, value_name = "PROGRAM|FILE")]
     pub(crate) from: Option<String>,
-    /// Take all
+    /// Take all of your own; not those of the current folder's files
     #[arg(long, conflicts_with = "names")]
     pub(crate) all: bool,
+    /// With --all: those of the current folder's files too
+    #[arg(long, requires = "all")]
+    pub(crate) project: bool,
+    /// Let servers of files that are not your own start, too: you have looked at what they start
+    #[arg(long)]
+    pub(crate) trust: bool,
     /// Keep values that look like secrets here, instead of referring to variables
     #[arg(long)]
     pub(crate) keep_values: bool,
@@ -154,10 +165,16 @@ pub(crate) struct ServerClient {
     #[arg(long, value_name = "ID", required_unless_present = "forget")]
     pub(crate) id: Option<String>,
     /// A file with the secret; - reads it from standard input
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "proof")]
     pub(crate) secret_file: Option<PathBuf>,
-    /// Nobody signs in: Kitbag does by itself, with the secret
-    #[arg(long, requires = "secret_file")]
+    /// A file with a private key, instead of a secret: PKCS#8 as PEM; - reads it from standard input
+    #[arg(long, value_name = "FILE", group = "proof", requires = "algorithm")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// How the key signs
+    #[arg(long, value_parser = ["ES256", "RS256"], requires = "key_file")]
+    pub(crate) algorithm: Option<String>,
+    /// Nobody signs in: Kitbag does by itself, with the secret or the key
+    #[arg(long, requires = "proof")]
     pub(crate) machine: bool,
     /// What to ask for when the server does not say; may be given several times
     #[arg(long = "scope", value_name = "SCOPE")]
@@ -166,6 +183,38 @@ pub(crate) struct ServerClient {
     #[arg(long, value_name = "URL")]
     pub(crate) issuer: Option<String>,
     /// Forget it: Kitbag registers itself again
-    #[arg(long, conflicts_with_all = ["id", "secret_file", "machine", "scopes", "issuer"])]
+    #[arg(long, conflicts_with_all = ["id", "secret_file", "key_file", "algorithm", "machine", "scopes", "issuer"])]
     pub(crate) forget: bool,
+}
+
+/// How a program is to use Kitbag.
+#[derive(Args)]
+pub(crate) struct ClientConfig {
+    /// Which program: claude-code, claude-desktop, cursor, vscode, codex or opencode
+    #[arg(value_name = "CLIENT", value_parser = ["claude-code", "claude-desktop", "cursor", "vscode", "codex", "opencode"])]
+    pub(crate) client: String,
+    /// Write it into the program's own file. What it was stays beside it
+    #[arg(long)]
+    pub(crate) install: bool,
+    /// Have the program start `kitbag mcp stdio`, instead of dialling the server
+    #[arg(long)]
+    pub(crate) stdio: bool,
+    /// Only the tools of this toolset, under their own names: it has an address of its own
+    #[arg(long, value_name = "ID", conflicts_with_all = ["toolsets", "stdio"])]
+    pub(crate) toolset: Option<String>,
+    /// Only these toolsets, with commas between; all is every enabled one
+    #[arg(long, value_name = "LIST")]
+    pub(crate) toolsets: Option<String>,
+    /// Only these tools, beside the toolsets that are named
+    #[arg(long, value_name = "LIST")]
+    pub(crate) enabled_tools: Option<String>,
+    /// Not these tools
+    #[arg(long, value_name = "LIST")]
+    pub(crate) disabled_tools: Option<String>,
+    /// A few tools that find and call all others, instead of all of them
+    #[arg(long)]
+    pub(crate) dynamic: bool,
+    /// The chat whose files its tools use [default: one that is kept for it]
+    #[arg(long, value_name = "CHAT")]
+    pub(crate) chat: Option<String>,
 }

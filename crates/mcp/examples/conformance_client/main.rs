@@ -128,6 +128,7 @@ fn options() -> Options {
         longest_message: 8 << 20,
         most_tools: 2000,
         pass_environment: Vec::new(),
+        sandbox: None,
     }
 }
 

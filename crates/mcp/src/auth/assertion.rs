@@ -45,6 +45,11 @@ pub(super) fn sign(
     Ok(Secret::new(format!("{said}.{}", URL_SAFE_NO_PAD.encode(signature))))
 }
 
+/// Whether a key can sign this way.
+pub fn can_sign(pem: &Secret, algorithm: SigningAlgorithm) -> bool {
+    der(pem).and_then(|der| signature(&der, algorithm, b"")).is_ok()
+}
+
 fn signature(der: &[u8], algorithm: SigningAlgorithm, said: &[u8]) -> Result<Vec<u8>, AuthError> {
     let random = SystemRandom::new();
     match algorithm {

@@ -35,10 +35,12 @@ mod scopes;
 mod token;
 mod tokens;
 
+pub use assertion::can_sign;
 pub use authorizer::{Authorizer, Callback, Finished, Refusal, Server, Started, Status};
 pub use challenge::Challenge;
 pub use client::{ClientSettings, Grant, Proof, RegisteredClient, SigningAlgorithm, client_document};
 pub use error::AuthError;
 pub use http::Egress;
 pub use keeper::{InMemory, Keeper, KeeperError, Kind, Slot};
+pub use revoke::Farewell;
 pub use tokens::ServerTokens;

@@ -16,6 +16,7 @@ mod peers;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kitbag_guard::child::Sandbox;
 use kitbag_guard::dial::EgressPolicy;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -44,6 +45,8 @@ pub struct Options {
     pub most_tools: usize,
     /// What every child may know of our environment besides the usual, where it is set.
     pub pass_environment: Vec<String>,
+    /// Where children behind a fence run; none: they cannot.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// Something that a server says by itself.
@@ -208,7 +211,21 @@ impl Connection {
         notices: UnboundedSender<Notice>,
         answers: Arc<dyn Answers>,
     ) -> Result<Self, ConnectError> {
-        open::open(endpoint, options, token, notices, answers).await
+        Self::open_again(endpoint, options, token, notices, answers, None).await
+    }
+
+    /// The same, with a server that this very endpoint led to before, and the [revision](Self::protocol_version) that was agreed
+    /// on then: nothing has to be found out if it is still so. If it is not, that costs a little time. A process that ends is
+    /// not started twice, though; whoever is told that there is no connection should try again without a revision.
+    pub async fn open_again(
+        endpoint: &Endpoint,
+        options: &Options,
+        token: Option<Arc<dyn Tokens>>,
+        notices: UnboundedSender<Notice>,
+        answers: Arc<dyn Answers>,
+        last: Option<&str>,
+    ) -> Result<Self, ConnectError> {
+        open::open(endpoint, options, token, notices, answers, last).await
     }
 
     /// The revision of the protocol that is spoken.

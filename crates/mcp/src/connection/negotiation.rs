@@ -26,21 +26,64 @@ const WRONG_VERSION: i64 = -32022;
 /// How long a child may be silent about the new question before it is asked the old one too.
 const SILENCE: Duration = Duration::from_secs(5);
 
+/// How to begin.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Way {
+    /// With the new question, and the greeting where that is not understood.
+    Ask,
+    /// With the greeting, and nothing else.
+    Greet,
+    /// The server had a session last time: with the greeting, and like [`Way::Ask`] if that does not hold any more.
+    GreetAgain,
+    /// The server had no session last time: with the new question.
+    AskAgain,
+}
+
+impl Way {
+    /// The way to a server with which this revision was agreed on last time.
+    pub(super) fn again(revision: Option<&str>) -> Self {
+        match revision {
+            Some(revision) if SESSIONS.contains(&revision) => Self::GreetAgain,
+            Some(revision) if STATELESS.contains(&revision) => Self::AskAgain,
+            _ => Self::Ask,
+        }
+    }
+
+    /// Whether it is known what the server understands.
+    pub(super) fn is_known(self) -> bool {
+        matches!(self, Self::GreetAgain | Self::AskAgain)
+    }
+
+    /// How long a child may be silent before it is asked in another way too. One that is known most likely only starts
+    /// slowly, and some die of a question that they do not know.
+    fn patience(self, options: &Options) -> Duration {
+        if self.is_known() { options.connect / 2 } else { SILENCE.min(options.connect / 3) }
+    }
+}
+
 /// Finds out which revision both sides speak.
 pub(super) async fn agree(
     asker: &Asker,
     answers: &dyn Answers,
-    probe: bool,
+    way: Way,
     options: &Options,
 ) -> Result<Agreed, CallError> {
     let offered = &Offered { session: answers.capabilities(false), stateless: answers.capabilities(true) };
-    if !probe {
-        return greet(asker, &offered.session, SESSIONS[0]).await;
+    let mut silence = way.patience(options);
+    match way {
+        Way::Greet => return greet(asker, &offered.session, SESSIONS[0]).await,
+        Way::GreetAgain => {
+            if let Some(agreed) = greet_again(asker, offered, silence).await? {
+                return Ok(agreed);
+            }
+            silence = Way::Ask.patience(options);
+        }
+        Way::Ask | Way::AskAgain => {}
     }
     let mut again = true;
     loop {
         let version = STATELESS[0];
-        let verdict = match asked_both(asker, offered, version, options).await? {
+        let verdict = match asked_both(asker, offered, version, silence).await? {
             Both::Greeted(agreed) => return Ok(agreed),
             // A connection that was broken off, but can be made again, is a strange way of saying no, but one.
             Both::Probed(Err(CallError::Disconnected(_))) if asker.hub.reason().is_none() => {
@@ -67,13 +110,47 @@ struct Offered {
     stateless: Map<String, Value>,
 }
 
+/// Greets a server that understood it last time; none if it does not any more. It is offered the newest revision, not the one
+/// of last time: it may have learnt another since.
+async fn greet_again(asker: &Asker, offered: &Offered, silence: Duration) -> Result<Option<Agreed>, CallError> {
+    let mut greeting = std::pin::pin!(greet(asker, &offered.session, SESSIONS[0]));
+    let silence = async {
+        match asker.link.has_headers() {
+            // On the web every request is answered.
+            true => std::future::pending().await,
+            false => sleep(silence).await,
+        }
+    };
+    let answer = tokio::select! {
+        answer = &mut greeting => answer,
+        () = silence => {
+            let mut probing = std::pin::pin!(discover(asker, &offered.stateless, STATELESS[0]));
+            tokio::select! {
+                biased;
+                answer = &mut greeting => answer,
+                answer = &mut probing => match judge(answer) {
+                    Verdict::Discovered(found) => return Ok(Some(discovered(found, STATELESS[0], &offered.stateless))),
+                    Verdict::Failed(error) => Err(error),
+                    Verdict::Older(_) | Verdict::Retry => greeting.await,
+                },
+            }
+        }
+    };
+    match answer {
+        Ok(agreed) => Ok(Some(agreed)),
+        Err(error @ CallError::NeedsAuth { .. }) => Err(error),
+        Err(error) if asker.hub.reason().is_some() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
 enum Both {
     Probed(Result<Value, CallError>),
     Greeted(Agreed),
 }
 
 /// Asks the new question, and the old one too when nothing comes back: some servers say nothing to what they do not know.
-async fn asked_both(asker: &Asker, offered: &Offered, version: &str, options: &Options) -> Result<Both, CallError> {
+async fn asked_both(asker: &Asker, offered: &Offered, version: &str, silence: Duration) -> Result<Both, CallError> {
     let mut probing = std::pin::pin!(discover(asker, &offered.stateless, version));
     if asker.link.has_headers() {
         // On the web every request is answered, so silence only means that it takes long.
@@ -81,7 +158,7 @@ async fn asked_both(asker: &Asker, offered: &Offered, version: &str, options: &O
     }
     tokio::select! {
         answer = &mut probing => return Ok(Both::Probed(answer)),
-        () = sleep(SILENCE.min(options.connect / 3)) => {}
+        () = sleep(silence) => {}
     }
     let mut greeting = std::pin::pin!(greet(asker, &offered.session, SESSIONS[0]));
     tokio::select! {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::ask::{Asker, Question};
 use super::hub::Hub;
-use super::negotiation::agree;
+use super::negotiation::{Way, agree};
 use super::{Agreed, Answers, CallError, ConnectError, Connection, Notice, Options, Shared, Tokens};
 use crate::endpoint::Endpoint;
 use crate::shallow::Shallow;
@@ -35,9 +35,14 @@ pub(super) async fn open(
     token: Option<Arc<dyn Tokens>>,
     notices: UnboundedSender<Notice>,
     answers: Arc<dyn Answers>,
+    last: Option<&str>,
 ) -> Result<Connection, ConnectError> {
+    let way = match endpoint {
+        Endpoint::Remote { kind: RemoteKind::Sse, .. } => Way::Greet,
+        Endpoint::Remote { .. } | Endpoint::Stdio { .. } => Way::again(last),
+    };
     let mut attempt = Attempt { endpoint, options, token, notices, answers, hub: None, link: None };
-    match timeout(options.connect, attempt.make()).await {
+    match timeout(options.connect, attempt.make(way)).await {
         Ok(Ok(connection)) => {
             attempt.hub = None;
             Ok(connection)
@@ -62,13 +67,11 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    async fn make(&mut self) -> Result<Connection, ConnectError> {
-        let probe = !matches!(self.endpoint, Endpoint::Remote { kind: RemoteKind::Sse, .. });
-        let (asker, agreed) = match self.agree(probe).await {
-            // Some older servers take a question that they do not know for the end of the world.
-            Err(Failure::Ended(_)) if matches!(self.endpoint, Endpoint::Stdio { .. }) => {
+    async fn make(&mut self, way: Way) -> Result<Connection, ConnectError> {
+        let (asker, agreed) = match self.agree(way).await {
+            Err(Failure::Ended(_)) if self.may_have_died_of_it(way) => {
                 self.give_up();
-                self.agree(false).await?
+                self.agree(Way::Greet).await?
             }
             other => other?,
         };
@@ -85,12 +88,24 @@ impl Attempt<'_> {
         Ok(connection)
     }
 
-    async fn agree(&mut self, probe: bool) -> Result<(Asker, Agreed), Failure> {
+    /// Whether a process that ended may have ended because of what it was asked, so that it is worth to start it once more and
+    /// ask in the older way. Some older servers take a question that they do not know for the end of the world.
+    ///
+    /// One that ended before it read anything did not die of the question, nor did one that says that it could not be started:
+    /// they would only do it again. Nor did one that is known to understand what it was asked; should that not be so any more,
+    /// whoever remembered it forgets it now, and the next attempt takes nothing for granted.
+    fn may_have_died_of_it(&self, way: Way) -> bool {
+        matches!(self.endpoint, Endpoint::Stdio { .. })
+            && way == Way::Ask
+            && self.link.as_ref().is_some_and(|link| link.may_have_died_of_words())
+    }
+
+    async fn agree(&mut self, way: Way) -> Result<(Asker, Agreed), Failure> {
         let hub = self.hub.insert(Hub::new(self.notices.clone(), self.answers.clone()));
         let link = reach(self.endpoint, self.options, self.token.clone(), hub).await?;
         hub.attach(&link);
         let asker = Asker { hub: hub.clone(), link: self.link.insert(link).clone() };
-        let agreed = agree(&asker, &*self.answers, probe, self.options).await?;
+        let agreed = agree(&asker, &*self.answers, way, self.options).await?;
         Ok((asker, agreed))
     }
 
@@ -115,8 +130,8 @@ async fn reach(
     hub: &Arc<Hub>,
 ) -> Result<Arc<dyn Link>, Failure> {
     match endpoint {
-        Endpoint::Stdio { command, args, cwd, env } => {
-            let program = Program { command, args, cwd: cwd.as_ref(), env };
+        Endpoint::Stdio { command, args, cwd, env, fence } => {
+            let program = Program { command, args, cwd: cwd.as_ref(), env, fence: fence.as_ref() };
             let link = Stdio::start(program, options, hub.clone()).await;
             Ok(link.map_err(|error| ConnectError::Failed(error.to_string()))?)
         }

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::link::{Ask, Hope, Link, Member, Plan, Shared};
-use super::{ManagerError, Status, tend};
+use super::{Configured, ManagerError, Status, tend};
 use crate::connection::Connection;
 use crate::tool::ToolDefinition;
 
@@ -56,19 +56,26 @@ impl Handle {
     }
 
     /// One more shares it, from now on.
-    pub(super) fn join(&self, key: &ServerKey, lazy: bool) {
+    pub(super) fn join(&self, configured: &Configured, lazy: bool) {
+        let (key, launch) = (&configured.key, configured.launch.fingerprint());
         let mut state = self.link.state();
         if !lazy && matches!(state.hope, Hope::Asleep) {
             self.ask(Ask::Wake);
         }
         if let Some(member) = state.members.iter_mut().find(|member| member.key == *key) {
             member.lazy = lazy;
+            if member.launch != launch {
+                // Other words for the same thing.
+                (member.launch, member.revision) = (launch, configured.revision.clone());
+                self.link.tell_revision(&mut state);
+            }
         } else {
-            state.members.push(Member { key: key.clone(), lazy });
+            state.members.push(Member { key: key.clone(), lazy, launch, revision: configured.revision.clone() });
             self.link.tell(self.link.status_change(&state, key));
             if let (true, Some(tools)) = (state.live, &state.tools) {
                 self.link.tell(self.link.tools_change(&state, key, tools, true));
             }
+            self.link.tell_revision(&mut state);
         }
     }
 

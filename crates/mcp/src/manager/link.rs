@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kitbag_model::{OrgId, ServerKey, Timestamp};
+use kitbag_model::{ContentHash, OrgId, ServerKey, Timestamp};
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::noted::Noted;
+use super::private::Privates;
 use super::{Change, ServerState, Settings, Status, tend};
 use crate::connection::{CallError, Connection, Tokens, ToolList};
 use crate::endpoint::Endpoint;
@@ -47,6 +48,10 @@ pub(super) struct Plan {
     pub(super) lazy: bool,
     /// The tools that it is known to have had.
     pub(super) known: Arc<[ToolDefinition]>,
+    /// The revision that is known to have been agreed on.
+    pub(super) revision: Option<String>,
+    /// Whether its tools are to be learnt anew.
+    pub(super) learns: bool,
 }
 
 /// What the task is asked to do.
@@ -80,6 +85,9 @@ pub(super) enum Hope {
 pub(super) struct Member {
     pub(super) key: ServerKey,
     pub(super) lazy: bool,
+    /// What it wants to be launched, and the revision that is remembered for that.
+    pub(super) launch: ContentHash,
+    pub(super) revision: Option<String>,
 }
 
 /// What is known of a link. Locked for moments only, never while anything is waited for.
@@ -91,6 +99,8 @@ pub(super) struct State {
     pub(super) challenge: Option<String>,
     pub(super) hope: Hope,
     pub(super) connection: Option<Connection>,
+    /// What was agreed on last, for the next connection.
+    pub(super) revision: Option<String>,
     pub(super) running: usize,
     pub(super) used: Instant,
     pub(super) answered: Instant,
@@ -112,6 +122,8 @@ pub(super) struct Link {
     pub(super) known: Arc<[ToolDefinition]>,
     pub(super) shared: Arc<Shared>,
     pub(super) news: watch::Sender<()>,
+    /// Connections of single clients, where the server asks its clients things.
+    pub(super) privates: Privates,
     state: Mutex<State>,
 }
 
@@ -125,9 +137,9 @@ impl State {
 impl Link {
     pub(super) fn new(shared: Arc<Shared>, org: OrgId, plan: Plan) -> Self {
         let now = Instant::now();
-        let Plan { identity, redactor, tokens, lazy, known } = plan;
+        let Plan { identity, redactor, tokens, lazy, known, revision, learns } = plan;
         let tokens = tokens.map(|tokens| Noted::wrap(tokens, redactor.clone()));
-        let (status, reason, hope) = if lazy && !known.is_empty() {
+        let (status, reason, hope) = if lazy && !known.is_empty() && !learns {
             (Status::Disconnected, tend::NOT_STARTED, Hope::Asleep)
         } else {
             (Status::Connecting, tend::CONNECTING, Hope::Soon)
@@ -140,6 +152,7 @@ impl Link {
             known,
             shared,
             news: watch::channel(()).0,
+            privates: Privates::default(),
             state: Mutex::new(State {
                 members: Vec::new(),
                 status,
@@ -148,6 +161,7 @@ impl Link {
                 challenge: None,
                 hope,
                 connection: None,
+                revision,
                 running: 0,
                 used: now,
                 answered: now,
@@ -189,11 +203,23 @@ impl Link {
     /// There is a connection, and whoever waited can use it. That it has to tell its tools first is not told to everybody.
     pub(super) fn connected(&self, connection: Connection, now: Instant) {
         let mut state = self.state();
+        state.revision = Some(connection.protocol_version().to_owned());
         state.connection = Some(connection);
         (state.used, state.answered) = (now, now);
+        self.tell_revision(&mut state);
         "it is being asked for its tools".clone_into(&mut state.reason);
         drop(state);
         self.news.send_replace(());
+    }
+
+    /// Tells what was agreed on to those for whom something else is remembered, or nothing.
+    pub(super) fn tell_revision(&self, state: &mut State) {
+        let State { members, revision: Some(revision), connection: Some(_), .. } = state else { return };
+        for member in members.iter_mut().filter(|member| member.revision.as_ref() != Some(revision)) {
+            member.revision = Some(revision.clone());
+            let (org, key, launch) = (self.org.clone(), member.key.clone(), member.launch);
+            self.tell(Change::Agreed { org, key, launch, revision: revision.clone() });
+        }
     }
 
     /// Takes a new list in and tells it.
@@ -248,6 +274,7 @@ impl Link {
 
     fn take_from(&self, state: &mut State) -> Option<Connection> {
         let connection = state.connection.take()?;
+        self.privates.clear();
         state.live = false;
         state.stderr = self.tail(&connection);
         Some(connection)

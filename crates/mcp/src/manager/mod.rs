@@ -14,6 +14,7 @@ mod link;
 mod noted;
 mod org;
 mod pace;
+mod private;
 mod serve;
 mod settings;
 mod state;
@@ -132,7 +133,17 @@ impl Manager {
         };
         call.deadline = deadline.saturating_sub(began.elapsed());
         call.beside = call.beside.map(|company| Masked::wrap(company, &handle.link.redactor));
-        let answer = masking_progress(&handle.link.redactor, call, |call| using.connection.call(call)).await;
+        // A server that cannot say whom it asks must not have to.
+        let alone = match &call.beside {
+            Some(company) if using.connection.asks() && !using.connection.is_stateless() => {
+                Some(handle.link.alone(company).await?)
+            }
+            _ => None,
+        };
+        let connection = alone.as_ref().map_or(&using.connection, |alone| &alone.connection).clone();
+        let answer = masking_progress(&handle.link.redactor, call, |call| async move { connection.call(call).await });
+        let answer = answer.await;
+        drop(alone);
         finish(&handle, using, answer)
     }
 

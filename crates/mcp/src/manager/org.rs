@@ -93,7 +93,8 @@ impl Org {
     ) -> Server {
         let key = configured.key.clone();
         let same_launch = before.as_ref().is_some_and(|before| {
-            before.configured.launch == configured.launch && before.configured.folder == configured.folder
+            let before = &before.configured;
+            before.launch == configured.launch && before.folder == configured.folder && before.fence == configured.fence
         });
         let held = !anew && same_launch && before.as_ref().is_some_and(|before| before.held);
         let (old, mut known) = match before {
@@ -136,7 +137,7 @@ impl Org {
         let fits = |handle: &Arc<Handle>| handle.link.identity == plan.identity && !handle.is_stopping();
         let before = match old {
             Some(Slot::Linked(handle)) if fits(&handle) => {
-                handle.join(key, lazy);
+                handle.join(configured, lazy);
                 return handle;
             }
             Some(Slot::Linked(handle)) => {
@@ -156,7 +157,7 @@ impl Org {
             self.links.push(handle.clone());
             handle
         });
-        handle.join(key, lazy);
+        handle.join(configured, lazy);
         handle
     }
 
@@ -290,7 +291,12 @@ fn wanted(
     }
     let settings = &shared.settings;
     let lookup = |name: &str| settings.variables.get(&configured.org, name);
-    let resolved = resolve(&configured.launch, configured.folder.as_deref(), lookup).map_err(|error| {
+    // One behind a fence sees its files elsewhere.
+    let folder = match &configured.fence {
+        Some(fence) => fence.toolset_inside(),
+        None => configured.folder.as_deref(),
+    };
+    let mut resolved = resolve(&configured.launch, folder, lookup).map_err(|error| {
         let reason = error.to_string();
         let error = match error {
             ResolveError::EnvNotSet(missing) => Some(ManagerError::EnvNotSet(missing.name)),
@@ -298,6 +304,9 @@ fn wanted(
         };
         Still::because(Status::Error, &reason, error)
     })?;
+    if let Endpoint::Stdio { fence, .. } = &mut resolved.endpoint {
+        fence.clone_from(&configured.fence);
+    }
     let is_process = matches!(configured.launch, Launch::Stdio { .. });
     let tokens = match (&resolved.endpoint, &settings.tokens) {
         (Endpoint::Remote { url, .. }, Some(source)) => source.tokens(&configured.org, &configured.key, url),
@@ -308,6 +317,8 @@ fn wanted(
         folder: configured.folder.clone(),
         owner: tokens.is_some().then(|| configured.key.clone()),
     };
-    let lazy = settings.lazy && configured.start == Start::Lazily && is_process;
-    Ok(Plan { identity, redactor: resolved.redactor, tokens, lazy, known })
+    let lazy = settings.lazy && configured.start != Start::Eagerly && is_process;
+    let learns = configured.start == Start::LazilyOnceLearnt;
+    let revision = configured.revision.clone();
+    Ok(Plan { identity, redactor: resolved.redactor, tokens, lazy, known, revision, learns })
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use kitbag_model::{Launch, OrgId, ServerKey, Timestamp};
+use kitbag_guard::child::Fence;
+use kitbag_model::{ContentHash, Launch, OrgId, ServerKey, Timestamp};
 use serde_json::Value;
 
 use crate::connection::CallError;
@@ -16,6 +17,8 @@ use crate::tool::ToolDefinition;
 pub enum Start {
     /// When it is first used. One of which no tool is known is started once, to learn them.
     Lazily,
+    /// The same, but what is known of its tools is from another launch: it is started once, to learn them anew.
+    LazilyOnceLearnt,
     /// At once.
     Eagerly,
 }
@@ -31,6 +34,8 @@ pub struct Configured {
     pub launch: Launch,
     /// Its toolset's folder, if it has one.
     pub folder: Option<PathBuf>,
+    /// What stands around it, if it is a process that is confined.
+    pub fence: Option<Fence>,
     /// Whether it is on.
     pub enabled: bool,
     /// Whether somebody said that it may be started.
@@ -39,6 +44,8 @@ pub struct Configured {
     pub start: Start,
     /// The tools that it had when it was last seen.
     pub known: Vec<ToolDefinition>,
+    /// The revision of the protocol that was agreed on when it was last connected by this launch, if that is remembered.
+    pub revision: Option<String>,
 }
 
 /// How it is with a server.
@@ -172,20 +179,35 @@ pub enum Change {
         /// Its parameters.
         params: Value,
     },
+    /// A launch worked, and a revision of the protocol was agreed on that is not the one that the configuration had.
+    Agreed {
+        /// Whose it is.
+        org: OrgId,
+        /// Which server.
+        key: ServerKey,
+        /// The [fingerprint](Launch::fingerprint) of the launch.
+        launch: ContentHash,
+        /// The revision.
+        revision: String,
+    },
 }
 
 impl Change {
     /// Whose server it is about.
     pub fn org(&self) -> &OrgId {
         match self {
-            Self::Status { org, .. } | Self::Tools { org, .. } | Self::Told { org, .. } => org,
+            Self::Status { org, .. } | Self::Tools { org, .. } | Self::Told { org, .. } | Self::Agreed { org, .. } => {
+                org
+            }
         }
     }
 
     /// The server that it is about.
     pub fn key(&self) -> &ServerKey {
         match self {
-            Self::Status { key, .. } | Self::Tools { key, .. } | Self::Told { key, .. } => key,
+            Self::Status { key, .. } | Self::Tools { key, .. } | Self::Told { key, .. } | Self::Agreed { key, .. } => {
+                key
+            }
         }
     }
 }

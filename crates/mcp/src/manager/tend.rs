@@ -109,8 +109,10 @@ impl Life {
         }
     }
 
+    /// As if for the first time: what was agreed on before does not count either.
     fn anew(&mut self) -> Step {
         self.pace.reset();
+        self.link.state().revision = None;
         Step::Connect
     }
 
@@ -151,6 +153,8 @@ impl Life {
             Err(ConnectError::NeedsAuth { challenge }) => self.sign_in(challenge),
             Err(ConnectError::Failed(reason)) => {
                 self.keep_last_words(&mut notices);
+                // It may be another program by now, of which nothing is known.
+                self.link.state().revision = None;
                 let next = self.pace.failed();
                 self.retry(next, &reason)
             }
@@ -274,7 +278,9 @@ async fn open(link: &Link, told: mpsc::UnboundedSender<Notice>) -> Result<Connec
         Endpoint::Stdio { .. } => link.shared.starts.clone().acquire_owned().await.ok(),
         Endpoint::Remote { .. } => None,
     };
-    let opening = Connection::open_answering(endpoint, &settings.options, link.tokens.clone(), told, Arc::new(Desk));
+    let last = link.state().revision.clone();
+    let (tokens, answers) = (link.tokens.clone(), Arc::new(Desk));
+    let opening = Connection::open_again(endpoint, &settings.options, tokens, told, answers, last.as_deref());
     tokio::pin!(opening);
     if place.is_some()
         && let Ok(opened) = timeout(settings.place, &mut opening).await

@@ -17,6 +17,7 @@ fn variables(name: &str) -> Option<String> {
         "API_TOKEN" => SECRET,
         "HOME" => "/home/me",
         "DIR" => "work",
+        "UP" => "..",
         "PORT" => "80",
         "HOST" => "a.example",
         "BREAK" => "a\r\nX-Evil: 1",
@@ -59,7 +60,7 @@ fn values_are_filled_in() {
         Some("${DIR}"),
         &[("T", "${API_TOKEN}")],
     );
-    let Endpoint::Stdio { command, args, cwd, env } = resolved(&launch).unwrap().endpoint else { panic!("stdio") };
+    let Endpoint::Stdio { command, args, cwd, env, .. } = resolved(&launch).unwrap().endpoint else { panic!("stdio") };
     assert_eq!((command.as_str(), cwd), ("server", Some(PathBuf::from("/toolsets/app/work"))));
     assert_eq!(args, ["--dir=/home/me/x", "${HOME}", "/toolsets/app/a"]);
     assert_eq!(env, [("T".to_owned(), SECRET.to_owned())]);
@@ -105,6 +106,12 @@ fn what_values_bring_in_is_checked_again() {
         assert!(message.starts_with("with the values of its variables, ") && message.contains(part), "{message}");
         assert!(!message.contains("Evil") && !message.contains("hunter22"), "{message}");
     }
+    for outside in ["..", "work/../../b", "./../work", "${UP}"] {
+        let message = message(&stdio(&[], Some(outside), &[]));
+        assert!(message.contains("cwd leads out of the toolset's folder"), "{outside}: {message}");
+    }
+    let inside = resolved(&stdio(&[], Some("a/../work"), &[])).unwrap();
+    assert!(matches!(inside.endpoint, Endpoint::Stdio { cwd: Some(cwd), .. } if cwd.ends_with("a/../work")));
     let relative = resolve(&stdio(&[], Some("here"), &[]), None, variables).unwrap_err();
     assert!(relative.to_string().contains("cwd is not absolute"), "{relative}");
 }

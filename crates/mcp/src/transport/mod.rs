@@ -47,6 +47,11 @@ pub(crate) trait Link: Send + Sync {
         None
     }
 
+    /// Of a process that has ended: whether what we said can be the reason.
+    fn may_have_died_of_words(&self) -> bool {
+        true
+    }
+
     /// The last lines that it said beside.
     fn stderr_tail(&self) -> Vec<String> {
         Vec::new()

@@ -5,10 +5,11 @@ use std::env;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kitbag_guard::child::{Child, ChildSpec, StartError};
+use kitbag_guard::child::{Child, ChildSpec, Fence, StartError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -28,6 +29,9 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long a server may not read what we write.
 const WRITE: Duration = Duration::from_secs(20);
 
+/// The exit codes with which a shell, or what starts programs like one, says that there is nothing that it could start.
+const NOT_STARTED: [i32; 2] = [126, 127];
+
 /// What is kept of what a server says beside: so many lines, each so long.
 const TAIL: (usize, usize) = (200, 2000);
 
@@ -37,6 +41,7 @@ pub(crate) struct Program<'a> {
     pub args: &'a [String],
     pub cwd: Option<&'a PathBuf>,
     pub env: &'a [(String, String)],
+    pub fence: Option<&'a Fence>,
 }
 
 pub(crate) struct Stdio {
@@ -44,18 +49,27 @@ pub(crate) struct Stdio {
     writer: Arc<Writer>,
     tail: Arc<Mutex<VecDeque<String>>>,
     pid: u32,
+    /// It ended by itself, and not because of what we said.
+    innocent: Arc<AtomicBool>,
     over: watch::Receiver<bool>,
 }
 
 impl Stdio {
     /// Starts the server.
     pub(crate) async fn start(program: Program<'_>, options: &Options, hub: Arc<Hub>) -> Result<Arc<Self>, StartError> {
-        let home = || env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+        let home = || match program.fence {
+            Some(fence) => fence.home_inside().to_owned(),
+            None => env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        };
         let spec = ChildSpec::new(program.command, program.cwd.cloned().unwrap_or_else(home))
             .args(program.args)
             .pass(options.pass_environment.iter().cloned())
             .declare(program.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let (child, pipes) = spec.start().await?;
+        let (child, pipes) = match (program.fence, &options.sandbox) {
+            (None, _) => spec.start().await?,
+            (Some(fence), Some(sandbox)) => spec.start_behind(fence, sandbox).await?,
+            (Some(_), None) => return Err(StartError::NoSandbox("there is none here".to_owned())),
+        };
         let pid = child.pid();
         let writer = Arc::new(Writer::new(pipes.stdin, options.longest_message));
         let tail = Arc::new(Mutex::new(VecDeque::new()));
@@ -63,12 +77,13 @@ impl Stdio {
         let beside = tokio::spawn(keep_tail(pipes.stderr, tail.clone()));
         let drain = tokio::spawn(drain(writer.clone(), hub.clone(), options.answer.min(WRITE)));
         let (ended, over) = watch::channel(false);
-        let watched = supervise(child, hub.clone(), writer.clone(), [beside, drain], reader);
+        let innocent = Arc::new(AtomicBool::new(false));
+        let watched = supervise(child, hub.clone(), writer.clone(), innocent.clone(), [beside, drain], reader);
         tokio::spawn(async move {
             watched.await;
             let _ = ended.send(true);
         });
-        Ok(Arc::new(Self { hub, writer, tail, pid, over }))
+        Ok(Arc::new(Self { hub, writer, tail, pid, innocent, over }))
     }
 }
 
@@ -84,6 +99,10 @@ impl Link for Stdio {
 
     fn pid(&self) -> Option<u32> {
         Some(self.pid)
+    }
+
+    fn may_have_died_of_words(&self) -> bool {
+        !self.innocent.load(Ordering::SeqCst)
     }
 
     fn stderr_tail(&self) -> Vec<String> {
@@ -103,18 +122,25 @@ async fn supervise(
     mut child: Child,
     hub: Arc<Hub>,
     writer: Arc<Writer>,
+    innocent: Arc<AtomicBool>,
     others: [JoinHandle<()>; 2],
     mut reader: JoinHandle<()>,
 ) {
+    // Said before the end is: whoever hears of that may ask.
+    let note = |status: &ExitStatus| {
+        let not_started = status.code().is_some_and(|code| NOT_STARTED.contains(&code));
+        innocent.store(not_started || !writer.was_read(), Ordering::SeqCst);
+    };
     tokio::select! {
         () = hub.closed() => {}
         ended = child.ended() => {
             // What it said before it died counts.
             let _ = timeout(LAST_WORDS, &mut reader).await;
+            let ended = ended.inspect(note);
             hub.close(&ended.map_or_else(|error| error.to_string(), how_it_ended));
         }
         _ = &mut reader => {
-            let ended = timeout(LAST_WORDS, child.ended()).await;
+            let ended = timeout(LAST_WORDS, child.ended()).await.map(|ended| ended.inspect(note));
             hub.close(&match ended {
                 Ok(Ok(status)) => how_it_ended(status),
                 _ => "the server closed its output".to_owned(),

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::io::ioctl_fionread;
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -28,11 +29,13 @@ pub(super) struct Writer {
 struct State {
     pipe: Option<Arc<pipe::Sender>>,
     waiting: VecDeque<u8>,
+    /// How many bytes the pipe took.
+    taken: u64,
 }
 
 impl Writer {
     pub(super) fn new(pipe: pipe::Sender, limit: usize) -> Self {
-        let state = State { pipe: Some(Arc::new(pipe)), waiting: VecDeque::new() };
+        let state = State { pipe: Some(Arc::new(pipe)), waiting: VecDeque::new(), taken: 0 };
         Self { state: Mutex::new(state), work: Notify::new(), limit }
     }
 
@@ -45,7 +48,10 @@ impl Writer {
         if state.waiting.is_empty() {
             while !bytes.is_empty() {
                 match pipe.try_write(bytes) {
-                    Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                    Ok(written) => {
+                        state.taken += written as u64;
+                        bytes = bytes.get(written..).unwrap_or_default();
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(_) => return Err(Stuck::Closed),
                 }
@@ -58,6 +64,13 @@ impl Writer {
             self.work.notify_one();
         }
         Ok(())
+    }
+
+    /// Whether the other end has read anything. What it did not read stays in the pipe, also after its end. When in doubt, yes.
+    pub(super) fn was_read(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let unread = state.pipe.as_ref().and_then(|pipe| ioctl_fionread(pipe).ok());
+        unread.is_none_or(|unread| unread < state.taken)
     }
 
     /// Closes the pipe; what waits is thrown away.
@@ -85,7 +98,10 @@ impl Writer {
                 timeout(patience, pipe.writable()).await.map_err(|_| io::ErrorKind::TimedOut)??;
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                 match pipe.try_write(state.waiting.make_contiguous()) {
-                    Ok(written) => drop(state.waiting.drain(..written)),
+                    Ok(written) => {
+                        state.taken += written as u64;
+                        state.waiting.drain(..written);
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Err(error),
                 }

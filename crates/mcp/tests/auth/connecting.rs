@@ -24,6 +24,7 @@ async fn connect(stand: &Stand, tokens: Option<Arc<dyn Tokens>>) -> ConnectError
         longest_message: 1 << 20,
         most_tools: 10,
         pass_environment: Vec::new(),
+        sandbox: None,
     };
     let (notices, _said) = unbounded_channel();
     Connection::open(&endpoint, &options, tokens, notices).await.err().expect("it is no MCP server")

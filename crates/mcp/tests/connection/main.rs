@@ -9,6 +9,7 @@ mod negotiation;
 mod old;
 mod process;
 mod real;
+mod remembered;
 mod support;
 mod tokens;
 mod web;

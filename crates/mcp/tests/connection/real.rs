@@ -18,12 +18,18 @@ fn node(package: &str, args: &[&str]) -> Endpoint {
     let script = installed("KITBAG_TEST_NODE_MODULES", &format!("@modelcontextprotocol/{package}/dist/index.js"));
     let mut all = vec![script.display().to_string()];
     all.extend(args.iter().map(|arg| (*arg).to_owned()));
-    Endpoint::Stdio { command: node, args: all, cwd: None, env: Vec::new() }
+    Endpoint::Stdio { command: node, args: all, cwd: None, env: Vec::new(), fence: None }
 }
 
 fn python(program: &str, args: &[&str]) -> Endpoint {
     let command = installed("KITBAG_TEST_PYTHON_BIN", program).display().to_string();
-    Endpoint::Stdio { command, args: args.iter().map(|arg| (*arg).to_owned()).collect(), cwd: None, env: Vec::new() }
+    Endpoint::Stdio {
+        command,
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        cwd: None,
+        env: Vec::new(),
+        fence: None,
+    }
 }
 
 async fn has(opened: &Opened, tool: &str) {

@@ -1,11 +1,12 @@
 //! What every test here needs: options, twins, calls.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_guard::child::{Child, ChildSpec};
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_mcp::connection::{Call, CallError, ConnectError, Connection, Notice, Options};
+use kitbag_mcp::connection::{Call, CallError, ConnectError, Connection, Notice, Options, Silent};
 use kitbag_mcp::endpoint::Endpoint;
 use kitbag_model::RemoteKind;
 use serde_json::{Map, Value};
@@ -23,6 +24,7 @@ pub fn options() -> Options {
         longest_message: 8 << 20,
         most_tools: 2000,
         pass_environment: Vec::new(),
+        sandbox: None,
     }
 }
 
@@ -35,7 +37,7 @@ fn script(name: &str) -> String {
 pub fn twin(behaviour: &str, more: &[String]) -> Endpoint {
     let mut args = vec![script("stdio.py"), behaviour.to_owned()];
     args.extend_from_slice(more);
-    Endpoint::Stdio { command: "python3".to_owned(), args, cwd: None, env: Vec::new() }
+    Endpoint::Stdio { command: "python3".to_owned(), args, cwd: None, env: Vec::new(), fence: None }
 }
 
 /// Where a twin keeps what it was sent.
@@ -72,6 +74,11 @@ impl Seen {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// The methods of all messages, in their order.
+    pub fn methods(&self) -> Vec<String> {
+        self.all().iter().filter_map(|message| message["method"].as_str().map(ToOwned::to_owned)).collect()
     }
 
     /// Whether a message with this method was sent.
@@ -126,6 +133,13 @@ impl std::fmt::Debug for Opened {
 pub async fn try_open(endpoint: &Endpoint, options: &Options) -> Result<Opened, ConnectError> {
     let (sender, notices) = unbounded_channel();
     let connection = Connection::open(endpoint, options, None, sender).await?;
+    Ok(Opened { connection, notices })
+}
+
+/// Opens what led to a server that spoke this revision last time.
+pub async fn try_again(endpoint: &Endpoint, options: &Options, last: &str) -> Result<Opened, ConnectError> {
+    let (sender, notices) = unbounded_channel();
+    let connection = Connection::open_again(endpoint, options, None, sender, Arc::new(Silent), Some(last)).await?;
     Ok(Opened { connection, notices })
 }
 

@@ -20,9 +20,6 @@ use tokio::sync::{mpsc, watch};
 /// Whatever takes longer than this does not happen.
 pub const NEVER: Duration = Duration::from_secs(60);
 
-/// A process that ends when it is asked what it is is started once more, and asked in the older way.
-pub const STARTS_PER_TRY: usize = 2;
-
 #[derive(Default)]
 pub struct Values(Mutex<HashMap<(String, String), String>>);
 
@@ -55,6 +52,7 @@ pub fn settings(values: Arc<Values>) -> Settings {
         longest_message: 4 << 20,
         most_tools: 1000,
         pass_environment: Vec::new(),
+        sandbox: None,
     };
     let backoff = Backoff { first: Duration::from_millis(20), ..Backoff::default() };
     Settings { backoff, wait: NEVER, ..Settings::new(options, values) }
@@ -98,10 +96,12 @@ impl Kit {
             key: self::key(key),
             launch: launch.check().unwrap(),
             folder: None,
+            fence: None,
             enabled: true,
             trusted: true,
             start: Start::Eagerly,
             known: Vec::new(),
+            revision: None,
         }
     }
 
@@ -186,6 +186,12 @@ pub fn known(name: &str) -> ToolDefinition {
 /// How often twins that share this file were started.
 pub fn count(starts: &Path) -> usize {
     fs::read_to_string(starts).map_or(0, |text| text.lines().count())
+}
+
+/// What twins that share this file were asked before they were asked for their tools.
+pub fn questions(methods: &Path) -> Vec<String> {
+    let text = fs::read_to_string(methods).unwrap_or_default();
+    text.lines().filter(|line| ["server/discover", "initialize"].contains(line)).map(ToOwned::to_owned).collect()
 }
 
 /// Whether a process is there and not just unburied: one that has ended has no memory any more, and so no program.

@@ -7,6 +7,7 @@ mod failures;
 mod kit;
 mod many;
 mod real;
+mod revisions;
 mod secrets;
 mod sleepers;
 mod web;

@@ -11,6 +11,9 @@ It needs nothing but Python, speaks the revisions with a session, and starts fas
   --lists FILE    adds a line to FILE for each list of its tools
   --linger        takes its time to end
   --flood         never stops talking, on all ways that it has
+  --methods FILE  adds a line to FILE for each thing that it is asked
+  --timid         ends when it is asked something that it does not know
+  --extra NAME    has one tool more
   --describe FILE says of its tool echo what FILE says at that moment
 """
 
@@ -22,9 +25,10 @@ import threading
 import time
 
 lock = threading.Lock()
-tools = ["echo", "pid", "lists", "change", "environment", "say", "refuse", "sleep", "die", "freeze", "spawn", "log", "progress"]
+tools = ["echo", "pid", "lists", "change", "environment", "say", "refuse", "sleep", "die", "freeze", "spawn", "log", "progress", "ask"]
 lists = 0
 frozen = False
+questions, answers = {}, {}
 
 
 def flag(name):
@@ -77,6 +81,13 @@ def call(name, args, token):
         report = {"progressToken": token, "progress": 1, "total": 2, "message": args["text"]}
         send({"method": "notifications/progress", "params": report})
         return text("done")
+    if name == "ask":
+        with lock:
+            number = f"q{len(questions)}"
+            questions[number] = threading.Event()
+        send({"id": number, "method": "elicitation/create", "params": {"message": args["text"], "requestedSchema": {"type": "object"}}})
+        questions[number].wait()
+        return text(json.dumps(answers[number]))
     if name == "spawn":
         child = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL, start_new_session=True)
         return text(child.pid)
@@ -110,6 +121,8 @@ def answer(request):
         return listed
     if method == "tools/call":
         return call(params["name"], params.get("arguments") or {}, params.get("_meta", {}).get("progressToken"))
+    if "--timid" in sys.argv:
+        os._exit(5)
     raise NotImplementedError(method)
 
 
@@ -137,6 +150,8 @@ def flood():
 if flag("--starts"):
     with open(flag("--starts"), "a", encoding="utf-8") as file:
         file.write(f"{os.getpid()}\n")
+if flag("--extra"):
+    tools.append(flag("--extra"))
 if flag("--fail"):
     print(flag("--fail"), file=sys.stderr, flush=True)
     sys.exit(3)
@@ -146,11 +161,18 @@ if "--flood" in sys.argv:
     threading.Thread(target=flood, daemon=True).start()
 for line in sys.stdin:
     message = json.loads(line)
+    if message.get("id") in questions and "method" not in message:
+        answers[message["id"]] = message.get("result") or message.get("error")
+        questions[message["id"]].set()
+        continue
     if "id" not in message or "method" not in message:
         continue
+    if flag("--methods"):
+        with open(flag("--methods"), "a", encoding="utf-8") as file:
+            file.write(message["method"] + "\n")
     if message["method"] == "ping" and "--no-ping" in sys.argv:
         continue
-    if message["method"] == "tools/call" and message["params"]["name"] == "sleep":
+    if message["method"] == "tools/call" and message["params"]["name"] in ("sleep", "ask"):
         threading.Thread(target=serve, args=(message,), daemon=True).start()
     else:
         serve(message)

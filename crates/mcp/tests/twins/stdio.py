@@ -137,6 +137,12 @@ def dies_at_once():
     sys.exit(7)
 
 
+def cannot_start():
+    """What a shell does that finds nothing to start, but not before it has read something."""
+    next(iter(messages()))
+    sys.exit(127)
+
+
 def legacy_version():
     for request in messages():
         if request.get("method") == "initialize":
@@ -166,6 +172,13 @@ def modern():
             call(request)
         elif "id" in request:
             error(request, -32601, "Method not found")
+
+
+def modern_ignores_unknown():
+    """The same, but says nothing to a method it does not know."""
+    for request in messages():
+        if request.get("method") == "server/discover":
+            discover(request)
 
 
 def modern_subscription():

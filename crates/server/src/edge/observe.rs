@@ -15,11 +15,19 @@ use crate::transfer::takes_files;
 
 /// Whether a route waits for a tool, a server, or for what a toolset needs: those have deadlines of their own.
 fn takes_its_time(method: &Method, route: &str) -> bool {
+    if is_endpoint(route) {
+        return true;
+    }
     let route = route.strip_prefix("/v1/orgs/{org}").unwrap_or_default();
     let calls = ["/chats/{chat}/tool-calls", "/chats/{chat}/tool-calls/{callId}/decision"];
     let others = ["/chats/{chat}/tool-calls/{callId}/cancel", "/toolsets/{id}/prepare"];
     let servers = ["/mcp-servers/{serverKey}/reconnect", "/mcp-servers/{serverKey}/test"];
     *method == Method::POST && [&calls, &others, &servers].iter().any(|routes| routes.contains(&route))
+}
+
+/// Whether a route is our own MCP endpoint. What is asked there has a line of its own in the log, and there is much of it.
+fn is_endpoint(route: &str) -> bool {
+    route.ends_with("/mcp") || ["/sse", "/messages"].contains(&route)
 }
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -50,6 +58,7 @@ pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next
     let status = response.status().as_u16();
     span.in_scope(|| match route.as_str() {
         "/healthz" | "/readyz" | "/metrics" => tracing::debug!(status, ms, "answered"),
+        route if is_endpoint(route) && status < 400 => tracing::debug!(status, ms, "answered"),
         _ => tracing::info!(status, ms, "answered"),
     });
     // A method is any word a client likes; only known ones get a number of their own.

@@ -14,6 +14,10 @@ use super::tasks::{self, TASKS};
 /// How important words for a log can be, least first.
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
+/// What clients may offer to answer, and how it is asked.
+const QUESTIONS: [(&str, &str); 3] =
+    [("elicitation", "elicitation/create"), ("sampling", "sampling/createMessage"), ("roots", "roots/list")];
+
 /// What a session wants to read of logs. Until it says so, everything.
 #[derive(Clone, Debug)]
 pub(super) struct LogLevel(Arc<AtomicUsize>);
@@ -56,8 +60,7 @@ pub(super) struct Beside {
 
 impl Beside {
     pub(super) fn new(client: &Client, who: &str, level: &LogLevel) -> Arc<Self> {
-        let (client, who, level) = (client.clone(), who.to_owned(), level.clone());
-        Arc::new(Self { client, who, level, missing: OnceLock::new(), questions: None })
+        Self::with_questions(client, who, level, None)
     }
 
     /// The same, for a call that may become a task.
@@ -65,10 +68,19 @@ impl Beside {
         client: &Client,
         who: &str,
         level: &LogLevel,
-        questions: &Arc<Questions>,
+        questions: Option<Arc<Questions>>,
     ) -> Arc<Self> {
-        let (client, who, level) = (client.clone(), who.to_owned(), level.clone());
-        Arc::new(Self { client, who, level, missing: OnceLock::new(), questions: Some(Arc::clone(questions)) })
+        // Two sessions of one token are two clients. Without sessions those are that do not offer the same: a server with
+        // sessions is told once what its client offers.
+        let who = match client.session() {
+            Some(session) => format!("{who} {session}"),
+            None => QUESTIONS.iter().fold(who.to_owned(), |who, (kind, method)| match client.can(method) {
+                true => format!("{who} {kind}"),
+                false => who,
+            }),
+        };
+        let (client, level) = (client.clone(), level.clone());
+        Arc::new(Self { client, who, level, missing: OnceLock::new(), questions })
     }
 
     /// What the client would have had to offer. Where every request says what its client can, one that lacks something is
@@ -118,8 +130,8 @@ impl Answers for Beside {
 
     fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
         if !self.client.can(method) {
-            let needed = ["elicitation", "sampling", "roots"].into_iter().find(|name| method.starts_with(name));
-            if let Some(needed) = needed {
+            let needed = QUESTIONS.iter().find(|(_, known)| *known == method);
+            if let Some((needed, _)) = needed {
                 let _ = self.missing.set(needed);
             }
             return None;

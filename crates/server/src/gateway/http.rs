@@ -12,7 +12,7 @@ use tokio_stream::StreamExt;
 
 use super::door::{Guest, Named, Wishes};
 use super::view::View;
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, Code};
 use crate::app::App;
 
 /// A message of a client.
@@ -30,6 +30,11 @@ pub(crate) async fn post(
     }
     let body = read(body, app.settings().max_body_bytes).await?;
     let (owner, place) = (format!("{} {}", guest.org, guest.who), parts.uri.path().to_owned());
+    let rate = app.settings().mcp_rate;
+    if !app.gateway().pace.allows(&owner, rate) {
+        let message = format!("more than {rate} requests a second; come back in a second");
+        return Err(ApiError::new(Code::RateLimited, message));
+    }
     let visit = Visit { owner: &owner, place: &place, headers: &parts.headers };
     let reply = app.gateway().front.post(&visit, &body, || async {
         let wishes = Wishes::read(&app, &parts.headers, &query)?;
@@ -71,9 +76,9 @@ fn is_json(parts: &Parts) -> bool {
 }
 
 async fn read(body: Body, most: usize) -> Result<Bytes, ApiError> {
-    axum::body::to_bytes(body, most).await.map_err(|_| {
-        ApiError::new(crate::api::error::Code::PayloadTooLarge, format!("a message has at most {most} bytes"))
-    })
+    axum::body::to_bytes(body, most)
+        .await
+        .map_err(|_| ApiError::new(Code::PayloadTooLarge, format!("a message has at most {most} bytes")))
 }
 
 /// What goes back.

@@ -66,6 +66,14 @@ impl Menu {
     }
 
     async fn make(app: &App, org: &OrgId, place: &Place, lists: &Lists) -> Result<Self, Fault> {
+        if !is_there(app, org, place).await? {
+            let message = match place {
+                Place::Everything => String::new(),
+                Place::Toolset(id) => format!("there is no toolset {:?}", id.as_str()),
+                Place::Server(key) => format!("there is no MCP server {:?}", key.to_string()),
+            };
+            return Err(Fault::params(message).with_status(404));
+        }
         let extent = match place {
             Place::Everything => Extent::Everything,
             Place::Toolset(id) => Extent::Toolset(id.as_str()),
@@ -97,6 +105,22 @@ impl Menu {
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
         Ok(Self { entries, by_name, dynamic, servers, toolsets, listed: OnceLock::new(), index: OnceLock::new() })
     }
+}
+
+/// Whether there is what an address is about.
+async fn is_there(app: &App, org: &OrgId, place: &Place) -> Result<bool, Fault> {
+    let toolset = match place {
+        Place::Everything => return Ok(true),
+        Place::Toolset(id) if id.as_str() == "builtin" => return Ok(true),
+        Place::Toolset(id) => id,
+        Place::Server(key) => &key.toolset,
+    };
+    let read = async { app.store().read_beside(org).await?.installed(toolset).await };
+    let found = read.await.map_err(|error| super::tools::fault(error.into()))?;
+    Ok(found.is_some_and(|one| match place {
+        Place::Server(key) => one.servers.iter().any(|server| one.server_key(&server.server) == *key),
+        _ => true,
+    }))
 }
 
 /// The names of tools where a client finds them: their own where that is clear, else those that models see everywhere.

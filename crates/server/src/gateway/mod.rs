@@ -16,6 +16,7 @@ mod listen;
 mod lists;
 mod menu;
 mod names;
+mod pace;
 mod state;
 mod tasks;
 mod tools;
@@ -27,12 +28,14 @@ use kitbag_model::{ChatId, OrgId};
 
 use crate::recent::Recent;
 use menu::Menus;
+use pace::Pace;
 use tasks::Tasks;
 
 /// Everything that goes on between clients and this server.
 pub(crate) struct Gateway {
     front: Front,
     menus: Menus,
+    pace: Pace,
     /// The chats of clients that name none.
     chats: Recent<(OrgId, String), ChatId>,
     tasks: Tasks,
@@ -43,6 +46,7 @@ impl Gateway {
         Self {
             front: Front::new(Limits::default()),
             menus: Menus::default(),
+            pace: Pace::default(),
             chats: Recent::default(),
             tasks: Tasks::default(),
         }

@@ -93,10 +93,7 @@ impl View {
     ) -> Result<Run, Fault> {
         let Wanted { mut params, client, .. } = wanted;
         let questions = (self.own_tasks && tasks::offers(&client)).then(|| Arc::new(Questions::new()));
-        let beside = match &questions {
-            Some(questions) => Beside::with_questions(&client, &self.owner, &self.level, questions),
-            None => Beside::new(&client, &self.owner, &self.level),
-        };
+        let beside = Beside::with_questions(&client, &self.owner, &self.level, questions.clone());
         let stateless = client.peer().stateless;
         params.remove("name");
         if stateless {

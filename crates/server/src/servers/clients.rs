@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use kitbag_mcp::auth::{
-    Authorizer, ClientSettings, Grant, Keeper, KeeperError, Kind, Proof, RegisteredClient, Server, ServerTokens, Slot,
+    Authorizer, ClientSettings, Grant, Keeper, KeeperError, Kind, Proof, RegisteredClient, Server, ServerTokens,
+    SigningAlgorithm, Slot,
 };
 use kitbag_mcp::connection::{Boxed, Tokens};
 use kitbag_mcp::manager::TokenSource;
@@ -23,16 +24,30 @@ const NAME: &str = "Kitbag";
 pub(crate) struct Client {
     pub(crate) id: String,
     pub(crate) secret: Option<String>,
-    /// Whether Kitbag signs in by itself, with the secret, rather than a person.
+    /// What it signs with, in place of a secret.
+    #[serde(default)]
+    pub(crate) key: Option<ClientKey>,
+    /// Whether Kitbag signs in by itself, with the secret or the key, rather than a person.
     pub(crate) machine: bool,
     pub(crate) scopes: Vec<String>,
     /// The authorization server that knows it; none is the first one that the server names.
     pub(crate) issuer: Option<String>,
 }
 
+/// A private key: PKCS#8 as PEM.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct ClientKey {
+    pub(crate) pem: String,
+    pub(crate) algorithm: SigningAlgorithm,
+}
+
 impl Client {
     fn settings(self) -> ClientSettings {
-        let proof = self.secret.map_or(Proof::None, |secret| Proof::Secret(Secret::new(secret)));
+        let proof = match (self.key, self.secret) {
+            (Some(ClientKey { pem, algorithm }), _) => Proof::Key { pem: Secret::new(pem), algorithm },
+            (None, Some(secret)) => Proof::Secret(Secret::new(secret)),
+            (None, None) => Proof::None,
+        };
         ClientSettings {
             registered: Some(RegisteredClient { id: self.id, proof, issuer: self.issuer }),
             scopes: self.scopes,

@@ -3,36 +3,43 @@
 //! The rows are the truth ([`Servers::follow`] reads them); the manager has what is alive. A list of tools goes through the pins
 //! before anybody sees it. This room knows neither routes nor calls.
 
+pub(crate) mod begun;
 mod clients;
+mod fences;
 mod forget;
 mod keeper;
 mod news;
 mod variables;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use kitbag_guard::child::Sandbox;
 use kitbag_guard::dial::EgressPolicy;
+use kitbag_guard::keeper::SharedKeeper;
 use kitbag_mcp::auth::{AuthError, Authorizer, ClientSettings, KeeperError, Kind, Server};
 use kitbag_mcp::connection::Options;
 use kitbag_mcp::manager::{
     Configured, Manager, ManagerError, ServerState, Settings as ManagerSettings, Start, Status, Variables,
 };
 use kitbag_mcp::tool::ToolDefinition;
-use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey};
+use kitbag_model::{Installed, InstalledServer, Launch, OrgId, Pin, Secret, ServerKey, Timestamp};
 use kitbag_store::{Store, StoreError};
 use kitbag_vault::{Vault, VaultError};
-use tokio::sync::OnceCell;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::{self, OnceCell};
+use tokio::task::JoinSet;
 use url::Url;
 
 use crate::app::Settings;
 use crate::events::Events;
 use crate::toolsets::Shelf;
-pub(crate) use clients::Client;
+use begun::Tickets;
+pub(crate) use clients::{Client, ClientKey};
 use clients::{Clients, SignedIn};
+pub(crate) use fences::is_fenced;
 use keeper::StoreKeeper;
 use variables::Environment;
 
@@ -47,11 +54,22 @@ pub struct ServerSettings {
     pub connect: Duration,
     /// The key that seals tokens, if it is not the one in the data folder.
     pub master_key: Option<Secret>,
+    /// Folders with programs that those in the sandbox may see besides the system's.
+    pub sandbox_programs: Vec<PathBuf>,
+    /// Whether those in the sandbox that are not `local`'s are in this machine's network.
+    pub sandbox_network: bool,
 }
 
 impl Default for ServerSettings {
     fn default() -> Self {
-        Self { lazy: true, idle: None, connect: Duration::from_secs(30), master_key: None }
+        Self {
+            lazy: true,
+            idle: None,
+            connect: Duration::from_secs(30),
+            master_key: None,
+            sandbox_programs: Vec::new(),
+            sandbox_network: false,
+        }
     }
 }
 
@@ -103,6 +121,14 @@ struct Inner {
     keeper: Arc<StoreKeeper>,
     /// Another number whenever a server is other than before.
     version: Arc<AtomicU64>,
+    /// Tokens of servers that are gone, on their way back to who gave them.
+    farewells: Mutex<JoinSet<()>>,
+    tickets: Tickets,
+    /// Who makes the sandboxes.
+    sandboxes: SharedKeeper,
+    shared_network: bool,
+    /// Held by whoever renames or removes the folders that servers keep.
+    homes: sync::Mutex<()>,
     started: OnceCell<()>,
 }
 
@@ -135,7 +161,7 @@ impl Servers {
     }
 
     /// Nothing is connected yet.
-    pub(crate) fn new(settings: &Settings, store: &Store, events: &Events) -> Self {
+    pub(crate) fn new(settings: &Settings, store: &Store, events: &Events, sandboxes: SharedKeeper) -> Self {
         let keeper = StoreKeeper::new(store.clone(), settings.data.clone(), settings.servers.master_key.clone());
         let keeper = Arc::new(keeper);
         let clients = Arc::new(Clients::new(Arc::clone(&keeper)));
@@ -153,6 +179,11 @@ impl Servers {
                 longest_message: LONGEST_MESSAGE,
                 most_tools: MOST_TOOLS,
                 pass_environment: settings.calls.pass_environment.clone(),
+                sandbox: Some(Sandbox {
+                    keeper: sandboxes.clone(),
+                    programs: settings.servers.sandbox_programs.clone(),
+                    memory: settings.calls.tool_memory_bytes,
+                }),
             };
             let mut chosen = ManagerSettings::new(options, Arc::new(Environment { is_local }));
             chosen.lazy = settings.servers.lazy;
@@ -171,6 +202,11 @@ impl Servers {
             clients,
             keeper,
             version: Arc::default(),
+            farewells: Mutex::default(),
+            tickets: Tickets::default(),
+            sandboxes: sandboxes.clone(),
+            shared_network: settings.servers.sandbox_network,
+            homes: sync::Mutex::new(()),
             started: OnceCell::new(),
         }));
         news::listen(changes, store.clone(), events.clone(), Arc::clone(&servers.0.version));
@@ -210,9 +246,9 @@ impl Servers {
         let (installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
         drop(tx);
         self.read_clients(org).await?;
-        let wanted = installed.iter().flat_map(|one| one.servers.iter().map(move |server| (one, server)));
-        let wanted = wanted.filter(|(_, server)| is_possible(org, &server.server.launch));
-        let wanted = wanted.map(|(one, server)| self.configured(org, one, server, &pins)).collect();
+        let all = || installed.iter().flat_map(|one| one.servers.iter().map(move |server| (one, server)));
+        let open = all().any(|(_, server)| is_fenced(org, server)) && self.fences_are_open().await;
+        let wanted = all().map(|(one, server)| self.configured(org, one, server, &pins, open)).collect();
         self.manager(org).configure(org, wanted);
         Ok(())
     }
@@ -225,17 +261,27 @@ impl Servers {
         Ok(())
     }
 
-    fn configured(&self, org: &OrgId, one: &Installed, server: &InstalledServer, pins: &[Pin]) -> Configured {
+    fn configured(
+        &self,
+        org: &OrgId,
+        one: &Installed,
+        server: &InstalledServer,
+        pins: &[Pin],
+        open: bool,
+    ) -> Configured {
         let (key, shelf) = (one.server_key(&server.server), Shelf::of(&self.0.data, org));
         let known = pins.iter().filter(|pin| pin.listed && pin.server == key).map(definition).collect();
+        let folder = one.toolset.generation.as_ref().map(|files| shelf.folder_of(&one.toolset.id, files));
         Configured {
             org: org.clone(),
             launch: server.server.launch.clone(),
-            folder: one.toolset.generation.as_ref().map(|files| shelf.folder_of(&one.toolset.id, files)),
+            fence: self.fence(org, &key, server, folder.clone(), open),
+            folder,
             enabled: one.toolset.enabled && server.is_enabled(),
             trusted: server.is_trusted(),
-            start: Start::Lazily,
+            start: if server.is_relaunched() { Start::LazilyOnceLearnt } else { Start::Lazily },
             known,
+            revision: server.last_revision(Timestamp::now()).map(ToOwned::to_owned),
             key,
         }
     }
@@ -308,6 +354,11 @@ impl Servers {
         &self.0.authorizer
     }
 
+    /// Sign-ins that wait for a browser.
+    pub(crate) fn tickets(&self) -> &Tickets {
+        &self.0.tickets
+    }
+
     /// How Kitbag introduces itself where somebody signs in to a server.
     pub(crate) fn client(&self, org: &OrgId, key: &ServerKey) -> Arc<ClientSettings> {
         self.0.clients.of(org, key)
@@ -321,8 +372,9 @@ impl Servers {
         Ok(())
     }
 
-    /// A server has another name, and Kitbag is known for it as before.
+    /// A server has another name: it keeps what it has, and Kitbag is known for it as before.
     pub(crate) async fn rename(&self, org: &OrgId, from: &ServerKey, to: &ServerKey) {
+        self.rename_home(org, from, to).await;
         if let Err(error) = self.0.clients.rename(org, from, to).await {
             tracing::error!(%error, server = %to, "how Kitbag is known for it did not go along with its new name");
         }
@@ -330,18 +382,13 @@ impl Servers {
 
     /// Ends all servers.
     pub(crate) async fn shut_down(&self) {
-        tokio::join!(self.0.local.shut_down(), self.0.others.shut_down());
+        tokio::join!(self.0.local.shut_down(), self.0.others.shut_down(), self.farewells_said());
     }
 }
 
 /// Opens the vault once, which makes its key at the first start.
 pub fn check_master_key(data: &Path, given: Option<&Secret>) -> Result<(), VaultError> {
     Vault::open(data, given).map(drop)
-}
-
-/// Whether a server may run here. Processes of organisations that share this machine need a sandbox, which there is none for yet.
-pub(crate) fn is_possible(org: &OrgId, launch: &Launch) -> bool {
-    *org == OrgId::local() || matches!(launch, Launch::Remote { .. })
 }
 
 fn policy(egress: &EgressPolicy, is_local: bool) -> EgressPolicy {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kitbag_mcp::manager::Change;
 use kitbag_mcp::tool::ToolDefinition;
-use kitbag_model::{McpToolName, OrgId, Pinned, ServerKey};
+use kitbag_model::{AgreedRevision, McpToolName, OrgId, Pinned, ServerKey, Timestamp};
 use kitbag_store::{Store, StoreError};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -25,6 +25,12 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
                     events.publish(&org, None, "mcp_server", data);
                 }
                 Change::Told { org, key, method, params } => events.told(News::Told { org, key, method, params }),
+                Change::Agreed { org, key, launch, revision } => {
+                    let agreed = AgreedRevision { revision, launch, at: Timestamp::now() };
+                    if let Err(error) = remember_revision(&store, &org, &key, &agreed).await {
+                        tracing::error!(%error, server = %key, "its revision of the protocol could not be remembered");
+                    }
+                }
                 Change::Tools { org, key, tools, warnings, .. } => {
                     for warning in &warnings {
                         tracing::warn!(server = %key, "{warning}");
@@ -38,6 +44,18 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
             }
         }
     });
+}
+
+async fn remember_revision(
+    store: &Store,
+    org: &OrgId,
+    key: &ServerKey,
+    agreed: &AgreedRevision,
+) -> Result<(), StoreError> {
+    let mut tx = store.write(org).await?;
+    // It may have been removed meanwhile.
+    tx.remember_revision(key, agreed).await?;
+    tx.commit().await
 }
 
 /// Puts a list of tools to the pins. Whether it says something new.

@@ -29,6 +29,10 @@ pub(crate) struct NewServer {
     pub(crate) description: Option<Description>,
     pub(crate) pin_policy: Option<PinPolicy>,
     pub(crate) strict_records: bool,
+    /// Whether whoever adds it says that it may start.
+    pub(crate) trusted: bool,
+    /// Whether its process is to run in the sandbox, where it need not.
+    pub(crate) sandbox: bool,
 }
 
 /// What to change about a server. The outer `None` leaves a thing as it is, the inner one clears it.
@@ -42,6 +46,7 @@ pub(crate) struct ServerChange {
     pub(crate) description: Option<Option<Description>>,
     pub(crate) pin_policy: Option<Option<PinPolicy>>,
     pub(crate) strict_records: Option<bool>,
+    pub(crate) sandbox: Option<bool>,
 }
 
 /// Values by name; one that is `None` stays what it is. Whoever changes one need not know the others.
@@ -60,7 +65,7 @@ pub(crate) struct LaunchChange {
 }
 
 impl Toolsets {
-    /// Adds a server, in a toolset of its own. Whoever adds it has said yes to it.
+    /// Adds a server, in a toolset of its own.
     pub(crate) async fn add_server(&self, org: &OrgId, who: &str, new: NewServer) -> Result<ServerKey, ToolsetError> {
         let mut server = McpServer {
             id: server_id(&ToolsetId::from_name(new.name.as_str(), NAMELESS).next().ok_or(ToolsetError::Conflict)?),
@@ -96,8 +101,14 @@ impl Toolsets {
         if new.strict_records {
             tx.set_strict_records(&key, true).await?;
         }
-        tx.trust(&id, key.server.as_str(), &fingerprint).await?;
-        tx.audit(who, "mcp_server.added", &key.to_string(), &json!({ "fingerprint": fingerprint })).await?;
+        if new.sandbox {
+            tx.sandbox_server(&key, true).await?;
+        }
+        if new.trusted {
+            tx.trust(&id, key.server.as_str(), &fingerprint).await?;
+        }
+        let details = json!({ "fingerprint": fingerprint, "trusted": new.trusted, "sandbox": new.sandbox });
+        tx.audit(who, "mcp_server.added", &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -123,6 +134,9 @@ impl Toolsets {
         if let Some(strict) = change.strict_records {
             tx.set_strict_records(key, strict).await?;
         }
+        if let Some(sandbox) = change.sandbox {
+            tx.sandbox_server(key, sandbox).await?;
+        }
         let installed = tx.installed(&key.toolset).await?.ok_or_else(not_found)?;
         let one = installed.server(key.server.as_str()).ok_or_else(not_found)?;
         let own = installed.toolset.user_mcp;
@@ -144,8 +158,9 @@ impl Toolsets {
             refuse_literals(org, &server)?;
             tx.replace_server(&key.toolset, &server).await?;
         }
-        // What a person added by hand is trusted as that person changes it. What a bundle brought needs a yes of its own.
-        if own && after != before {
+        // What a person added by hand is trusted as that person changes it. What a bundle brought needs a yes of its own, and so does
+        // what nobody said yes to before: a change says nothing of the rest.
+        if own && after != before && one.is_trusted() {
             tx.trust(&key.toolset, key.server.as_str(), &after).await?;
         }
         if own {
@@ -159,7 +174,7 @@ impl Toolsets {
         let policy = change.pin_policy.map(|policy| policy.map_or("default", PinPolicy::as_str));
         let details = json!({
             "fingerprint": after, "before": before, "enabled": change.enabled.flatten(), "pinPolicy": policy,
-            "strictRecords": change.strict_records,
+            "strictRecords": change.strict_records, "sandbox": change.sandbox,
         });
         tx.audit(who, "mcp_server.updated", &key.to_string(), &details).await?;
         tx.commit().await?;

@@ -36,7 +36,9 @@ pub(crate) fn all() -> &'static [Migration] {
         5 "0005_bundles",
         6 "0006_calls",
         7 "0007_servers",
+        8 "0008_agreed_revisions",
         9 "0009_strict_records",
+        10 "0010_sandboxed_servers",
         11 "0011_mcp_chats",
     ]
 }

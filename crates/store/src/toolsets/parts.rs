@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use kitbag_model::{
-    InstalledServer, InstalledSkill, McpServer, Permissions, PythonNeeds, PythonTool, RawLaunch, Skill, SkillRef,
-    ToolId, ToolsetFile, ToolsetId, WorkPath,
+    AgreedRevision, InstalledServer, InstalledSkill, McpServer, Permissions, PythonNeeds, PythonTool, RawLaunch, Skill,
+    SkillRef, ToolId, ToolsetFile, ToolsetId, WorkPath,
 };
 use serde::de::DeserializeOwned;
 
@@ -51,6 +51,10 @@ row!(ServerRow {
     pin_policy: Option<String>,
     strict_records: bool,
     tools_seen_at: Option<At>,
+    agreed_revision: Option<String>,
+    agreed_launch_sha256: Option<String>,
+    agreed_at: Option<At>,
+    sandbox: bool,
     config_sha256: Option<String>,
 });
 row!(SkillRow {
@@ -122,6 +126,7 @@ impl TryFrom<ServerRow> for InstalledServer {
             url: row.url,
             headers: map(row.headers, "toolset_mcp_servers.headers")?,
         };
+        let agreed_launch = text(row.agreed_launch_sha256, "toolset_mcp_servers.agreed_launch_sha256")?;
         Ok(Self {
             server: McpServer {
                 id: row.id.parse().map_err(|_| corrupt("toolset_mcp_servers.id"))?,
@@ -136,6 +141,11 @@ impl TryFrom<ServerRow> for InstalledServer {
             pin_policy: text(row.pin_policy, "toolset_mcp_servers.pin_policy")?,
             strict_records: row.strict_records,
             tools_seen_at: row.tools_seen_at.map(|at| at.0),
+            agreed: match (row.agreed_revision, agreed_launch, row.agreed_at) {
+                (Some(revision), Some(launch), Some(At(at))) => Some(AgreedRevision { revision, launch, at }),
+                _ => None,
+            },
+            sandbox: row.sandbox,
         })
     }
 }
@@ -197,7 +207,8 @@ impl<Mode> Tx<Mode> {
     pub(super) async fn servers_of(&mut self, id: &ToolsetId) -> Result<Vec<InstalledServer>, StoreError> {
         let rows: Vec<ServerRow> = on!(self, c => sqlx::query_as(
             "SELECT s.id, s.server_type, s.enabled, s.user_enabled, s.command, s.args, s.cwd, s.url, s.headers, s.env,
-                    s.requires_confirmation, s.description, s.created_at, s.pin_policy, s.strict_records, s.tools_seen_at, t.config_sha256
+                    s.requires_confirmation, s.description, s.created_at, s.pin_policy, s.strict_records, s.tools_seen_at,
+                    s.agreed_revision, s.agreed_launch_sha256, s.agreed_at, s.sandbox, t.config_sha256
              FROM toolset_mcp_servers s LEFT JOIN trust_records t
                   ON t.organization_id = s.organization_id AND t.toolset_id = s.toolset_id AND t.server_id = s.id
              WHERE s.organization_id = $1 AND s.toolset_id = $2 ORDER BY s.position")

@@ -1,6 +1,6 @@
 //! Changing one server of an installed toolset: what it starts, whether it is used, what it is called.
 
-use kitbag_model::{Description, DisplayName, McpServer, ServerKey, Timestamp, ToolsetId};
+use kitbag_model::{AgreedRevision, Description, DisplayName, McpServer, ServerKey, Timestamp, ToolsetId};
 
 use super::install::launch_columns;
 use crate::error::StoreError;
@@ -53,6 +53,40 @@ impl WriteTx {
             .bind(server.toolset.as_str())
             .bind(server.server.as_str())
             .bind(strict)
+        )?;
+        Ok(changed > 0)
+    }
+
+    /// A server was connected, and this was agreed on. Whether there is such a server.
+    pub async fn remember_revision(&mut self, server: &ServerKey, agreed: &AgreedRevision) -> Result<bool, StoreError> {
+        let changed = execute!(
+            self,
+            sqlx::query(
+                "UPDATE toolset_mcp_servers SET agreed_revision = $4, agreed_launch_sha256 = $5, agreed_at = $6
+                 WHERE organization_id = $1 AND toolset_id = $2 AND id = $3"
+            )
+            .bind(self.org.as_str())
+            .bind(server.toolset.as_str())
+            .bind(server.server.as_str())
+            .bind(&agreed.revision)
+            .bind(agreed.launch.to_string())
+            .bind(At(agreed.at))
+        )?;
+        Ok(changed > 0)
+    }
+
+    /// Whether a person wants a server's process in the sandbox. Whether there is such a server.
+    pub async fn sandbox_server(&mut self, server: &ServerKey, sandbox: bool) -> Result<bool, StoreError> {
+        let changed = execute!(
+            self,
+            sqlx::query(
+                "UPDATE toolset_mcp_servers SET sandbox = $4
+                 WHERE organization_id = $1 AND toolset_id = $2 AND id = $3"
+            )
+            .bind(self.org.as_str())
+            .bind(server.toolset.as_str())
+            .bind(server.server.as_str())
+            .bind(sandbox)
         )?;
         Ok(changed > 0)
     }
@@ -180,9 +214,10 @@ impl WriteTx {
             (
                 "INSERT INTO toolset_mcp_servers (organization_id, toolset_id, id, position, server_type, enabled,
                      user_enabled, command, args, cwd, url, headers, env, requires_confirmation, description, created_at,
-                     pin_policy, strict_records, tools_seen_at)
+                     pin_policy, strict_records, tools_seen_at, agreed_revision, agreed_launch_sha256, agreed_at, sandbox)
                  SELECT organization_id, $4, $5, position, server_type, enabled, user_enabled, command, args, cwd, url,
-                     headers, env, requires_confirmation, description, created_at, pin_policy, strict_records, tools_seen_at
+                     headers, env, requires_confirmation, description, created_at, pin_policy, strict_records, tools_seen_at,
+                     agreed_revision, agreed_launch_sha256, agreed_at, sandbox
                  FROM toolset_mcp_servers WHERE organization_id = $1 AND toolset_id = $2 AND id = $3",
                 from.server.as_str(),
                 to.server.as_str(),

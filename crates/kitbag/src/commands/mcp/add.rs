@@ -33,6 +33,7 @@ pub(super) fn body(flags: AddServer) -> Result<Value, Failure> {
         ("requiresConfirmation", flags.confirm.map(Value::from)),
         ("strictRecords", flags.strict_records.then_some(json!(true))),
         ("enabled", flags.disabled.then_some(json!(false))),
+        ("sandbox", flags.sandbox.then_some(json!(true))),
     ];
     Ok(Value::Object(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()))
 }

@@ -24,10 +24,13 @@ pub(super) async fn run(client: &Client, flags: ServerClient, output: &Output) -
 }
 
 fn body(flags: ServerClient) -> Result<Value, Failure> {
+    let key = flags.key_file.as_deref().map(secret).transpose()?;
     let secret = flags.secret_file.as_deref().map(secret).transpose()?;
     let fields = [
         ("clientId", flags.id.map(Value::from)),
         ("clientSecret", secret.map(Value::from)),
+        ("privateKey", key.map(Value::from)),
+        ("algorithm", flags.algorithm.map(Value::from)),
         ("grant", Some(Value::from(if flags.machine { "machine" } else { "person" }))),
         ("scopes", Some(Value::from(flags.scopes))),
         ("issuer", flags.issuer.map(Value::from)),

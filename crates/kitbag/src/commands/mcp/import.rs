@@ -27,6 +27,8 @@ struct Candidate {
     program: Option<Program>,
     file: PathBuf,
     project: Option<String>,
+    /// Whether it is in a file of the user's own. A folder that somebody cloned must not start programs by what is in it.
+    own: bool,
     server: Result<Readable, Vec<String>>,
     /// Whether exactly this is there already, or stands further up in the list.
     known: bool,
@@ -36,12 +38,15 @@ pub(super) async fn run(client: &Client, flags: &ImportServers, output: &Output)
     let mut found = find(flags, output)?;
     mark_known(client, &mut found).await?;
     let chosen: Vec<usize> = if flags.all {
-        (0..found.len()).filter(|index| found[*index].server.is_ok() && !found[*index].known).collect()
+        all(&found, flags, output)
     } else if !flags.names.is_empty() {
         by_name(&found, &flags.names)?
     } else if output.has_person() && !flags.yes && found.iter().any(|one| one.server.is_ok()) {
         output.note(&shown(&found));
-        by_answer(&found, &ask("Which do you want? (numbers or names, all; nothing for none)")?)?
+        match ask("Which do you want? (numbers or names, all; nothing for none)")?.as_str() {
+            "all" => all(&found, flags, output),
+            answer => by_answer(&found, answer)?,
+        }
     } else {
         return output.result(&listed(&found), |_| {
             let hint = "Take some with: kitbag mcp import NAME…, or: kitbag mcp import --all";
@@ -68,7 +73,7 @@ async fn take(
             .iter()
             .filter(|note| !keep || readable.written_out.iter().all(|w| !note.starts_with(&w.place)));
         notes.extend(told.map(|note| format!("{}: {note}", one.name)));
-        match client.post(SERVERS, &body(one, server)).await {
+        match client.post(SERVERS, &body(one, server, one.own || flags.trust)).await {
             Ok(made) => added.push(made),
             Err(failure) => failed.push(json!({ "name": one.name, "message": failure.message })),
         }
@@ -77,7 +82,13 @@ async fn take(
     output.result(&result, |_| {
         let mut lines: Vec<String> = added
             .iter()
-            .map(|server| format!("added {}:\n  {}", text(server, "id"), visible::line(text(server, "commandLine"))))
+            .map(|server| {
+                let (id, starts) = (text(server, "id"), visible::line(text(server, "commandLine")));
+                let trusted = server["trusted"] == true;
+                let hint =
+                    if trusted { String::new() } else { format!("\n  it may start after: kitbag mcp trust {id}") };
+                format!("added {id}:\n  {starts}{hint}")
+            })
             .collect();
         lines.extend(notes.iter().map(|note| format!("note: {}", visible::line(note))));
         let told = |one: &Value| {
@@ -103,7 +114,7 @@ fn keeps(one: &Candidate, readable: &Readable, flags: &ImportServers, output: &O
 }
 
 /// What the API is told of a server.
-fn body(one: &Candidate, server: McpServer) -> Value {
+fn body(one: &Candidate, server: McpServer, trust: bool) -> Value {
     let raw = RawLaunch::from(&server.launch);
     let mut body = json!({ "name": name(&one.name), "serverType": raw.server_type, "enabled": server.enabled });
     let mut put = |field: &str, value: Option<Value>| {
@@ -111,6 +122,7 @@ fn body(one: &Candidate, server: McpServer) -> Value {
             body[field] = value;
         }
     };
+    put("trust", (!trust).then_some(Value::Bool(false)));
     put("command", raw.command.map(Value::from));
     put("cwd", raw.cwd.map(Value::from));
     put("url", raw.url.map(Value::from));
@@ -171,7 +183,7 @@ fn file_of(text: &str) -> Result<Place, Failure> {
     }
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let known = places::all().into_iter().find(|place| place.file == file);
-    Ok(known.unwrap_or(Place { client: None, file, project: None }))
+    Ok(known.unwrap_or(Place { client: None, file, project: None, own: false }))
 }
 
 /// What is in a file; none if there is none.
@@ -198,7 +210,8 @@ fn candidate(place: &Place, found: kitbag_formats::clients::Found) -> Candidate 
     {
         cwd.get_or_insert_with(|| Template::literal(project));
     }
-    Candidate { name: found.name, program: place.client, file: place.file.clone(), project, server, known: false }
+    let (program, file, own) = (place.client, place.file.clone(), place.own);
+    Candidate { name: found.name, program, file, project, own, server, known: false }
 }
 
 /// Marks what is there already, and what was found before in another place.
@@ -244,11 +257,21 @@ fn by_name(found: &[Candidate], names: &[String]) -> Result<Vec<usize>, Failure>
     Ok(chosen)
 }
 
+/// All that can be taken without a word about each: the user's own, and those of a file or a folder that was named.
+fn all(found: &[Candidate], flags: &ImportServers, output: &Output) -> Vec<usize> {
+    let named = flags.project || flags.from.as_deref().is_some_and(|from| Program::find(from).is_none());
+    let new = |one: &Candidate| one.server.is_ok() && !one.known;
+    let left: Vec<String> =
+        found.iter().filter(|one| new(one) && !one.own && !named).map(|one| visible::line(&one.name)).collect();
+    if !left.is_empty() {
+        let left = left.join(", ");
+        output.note(&format!("of this folder's files, and taken only by name or with --project: {left}"));
+    }
+    (0..found.len()).filter(|index| new(&found[*index]) && (found[*index].own || named)).collect()
+}
+
 /// The servers that an answer names.
 fn by_answer(found: &[Candidate], answer: &str) -> Result<Vec<usize>, Failure> {
-    if answer == "all" {
-        return Ok((0..found.len()).filter(|index| found[*index].server.is_ok() && !found[*index].known).collect());
-    }
     let mut chosen = Vec::new();
     for word in answer.split([',', ' ']).filter(|word| !word.is_empty()) {
         match word.parse::<usize>().ok().and_then(|number| number.checked_sub(1)).filter(|index| *index < found.len()) {
@@ -277,6 +300,7 @@ fn listed(found: &[Candidate]) -> Value {
             "program": one.program.map(Program::key),
             "file": one.file,
             "project": one.project,
+            "own": one.own,
             "known": one.known,
             "serverType": readable.map(|readable| readable.server.launch.server_type().to_string()),
             "commandLine": readable.map(|_| starts(one)),

@@ -3,6 +3,7 @@
 mod accept;
 mod add;
 mod client;
+mod config;
 mod import;
 mod places;
 mod show;
@@ -22,7 +23,10 @@ const SERVERS: &str = "/v1/orgs/local/mcp-servers";
 
 pub(crate) async fn run(place: &Place, command: McpCommand, output: &Output) -> Result<ExitCode, Failure> {
     let client = Client::open(place).await?;
-    let done = dispatch(&client, command, output).await;
+    let done = match command {
+        McpCommand::Config(flags) => config::run(&client, place, &flags, output).await,
+        command => dispatch(&client, command, output).await,
+    };
     client.close().await;
     done
 }
@@ -87,6 +91,8 @@ async fn dispatch(client: &Client, command: McpCommand, output: &Output) -> Resu
             output.result(&changed, |server| format!("{}: {}", text(server, "id"), text(server, "pinPolicy")))
         }
         McpCommand::Import(flags) => import::run(client, &flags, output).await,
+        // It needs to know the place, too, and was done before.
+        McpCommand::Config(_) => Ok(ExitCode::SUCCESS),
     }
 }
 

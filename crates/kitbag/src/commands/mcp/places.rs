@@ -12,11 +12,17 @@ pub(super) struct Place {
     pub(super) file: PathBuf,
     /// The folder that its servers are for, if it is a project's.
     pub(super) project: Option<PathBuf>,
+    /// Whether it is where a program keeps what its user told it. Any other file may have come with somebody else's work.
+    pub(super) own: bool,
+}
+
+/// A folder that a variable names.
+fn absolute(name: &str) -> Option<PathBuf> {
+    env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// Every place there is, whether or not there is a file.
 pub(super) fn all() -> Vec<Place> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut places = Vec::new();
     if let Some(home) = absolute("HOME") {
         let config = absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
@@ -32,10 +38,20 @@ pub(super) fn all() -> Vec<Place> {
     places
 }
 
+/// The file in which a program keeps what is its user's own: the first of its places, or the one that is there.
+pub(super) fn own(client: Client) -> Option<PathBuf> {
+    let of_client = |place: &Place| place.client == Some(client) && place.project.is_none();
+    let files: Vec<PathBuf> = all().into_iter().filter(of_client).map(|place| place.file).collect();
+    // The settings of an editor are a place from which servers are read; they are written to where the editor itself does.
+    let names = files.iter().filter(|file| !file.ends_with("settings.json"));
+    let there = names.clone().find(|file| file.exists());
+    there.or_else(|| names.clone().next()).cloned()
+}
+
 fn of_user(home: &Path, config: &Path, apps: &Path, places: &mut Vec<Place>) {
-    let mut add = |client, file: PathBuf| places.push(Place { client: Some(client), file, project: None });
+    let mut add = |client, file: PathBuf| places.push(Place { client: Some(client), file, project: None, own: true });
     add(Client::ClaudeDesktop, apps.join("Claude/claude_desktop_config.json"));
-    add(Client::ClaudeCode, home.join(".claude.json"));
+    add(Client::ClaudeCode, absolute("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.to_owned()).join(".claude.json"));
     add(Client::Cursor, home.join(".cursor/mcp.json"));
     for editor in ["Code", "Code - Insiders", "VSCodium"] {
         let user = apps.join(editor).join("User");
@@ -47,7 +63,7 @@ fn of_user(home: &Path, config: &Path, apps: &Path, places: &mut Vec<Place>) {
     }
     add(Client::Windsurf, home.join(".codeium/windsurf/mcp_config.json"));
     add(Client::Gemini, home.join(".gemini/settings.json"));
-    add(Client::Codex, home.join(".codex/config.toml"));
+    add(Client::Codex, absolute("CODEX_HOME").unwrap_or_else(|| home.join(".codex")).join("config.toml"));
     add(Client::Zed, config.join("zed/settings.json"));
     for name in ["opencode.json", "opencode.jsonc"] {
         add(Client::OpenCode, config.join("opencode").join(name));
@@ -77,6 +93,7 @@ fn of_project(here: &Path, places: &mut Vec<Place>) {
         (Client::Crush, "crush.json"),
         (Client::Crush, ".crush.json"),
     ] {
-        places.push(Place { client: Some(client), file: here.join(file), project: Some(here.to_owned()) });
+        let (file, project) = (here.join(file), Some(here.to_owned()));
+        places.push(Place { client: Some(client), file, project, own: false });
     }
 }

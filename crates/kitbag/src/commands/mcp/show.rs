@@ -19,6 +19,7 @@ pub(super) fn server(server: &Value) -> String {
         }
     };
     add("in ", plain(text(server, "cwd")));
+    add("", if server["sandbox"] == true { "in the sandbox".to_owned() } else { String::new() });
     add("variables: ", names("envNames"));
     add("headers: ", names("headerNames"));
     add("", visible::line(text(server, "description")));

@@ -13,7 +13,8 @@ use crate::app::App;
 
 /// Add an MCP server
 ///
-/// It gets a toolset of its own with the same id. Whoever adds it has seen what it starts, so it is trusted as it is.
+/// It gets a toolset of its own with the same id. Whoever adds it has seen what it starts, so it is trusted as it is, unless `trust` says
+/// otherwise.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/mcp-servers", tag = "mcp-servers",
     params(("org" = String, Path, description = "The organisation; `local` in the embedded mode.")),

@@ -83,6 +83,10 @@ pub(crate) struct AddServer {
     /// Whether every call of its tools is recorded before it runs, and again before it is answered; false if absent. Otherwise a crash
     /// may lose the records of the last tenth of a second.
     strict_records: Option<bool>,
+    /// Whether it may start as it is; true if absent. False is for what nobody has looked at yet: it needs to be trusted first.
+    trust: Option<bool>,
+    /// Whether its process runs in the sandbox; false if absent. Those of organisations other than `local` always do.
+    sandbox: Option<bool>,
 }
 
 /// What to change about a server. What is absent stays as it is.
@@ -133,6 +137,8 @@ pub(crate) struct UpdateServer {
     pin_policy: Option<Option<String>>,
     /// Whether every call of its tools is recorded before it runs, and again before it is answered.
     strict_records: Option<bool>,
+    /// Whether its process runs in the sandbox. Those of organisations other than `local` always do.
+    sandbox: Option<bool>,
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
@@ -185,6 +191,8 @@ impl AddServer {
             description,
             pin_policy: policy,
             strict_records: self.strict_records.unwrap_or(false),
+            trusted: self.trust.unwrap_or(true),
+            sandbox: self.sandbox.unwrap_or(false),
         })
     }
 }
@@ -208,6 +216,7 @@ impl UpdateServer {
             description: cleared("description", self.description)?,
             pin_policy: cleared("pinPolicy", self.pin_policy)?,
             strict_records: self.strict_records,
+            sandbox: self.sandbox,
         })
     }
 }

@@ -2,7 +2,8 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::OrgId;
+use kitbag_mcp::auth::{SigningAlgorithm, can_sign};
+use kitbag_model::{OrgId, Secret};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -13,10 +14,13 @@ use crate::access::caller::MayManage;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::{JsonBody, PathOf};
 use crate::app::App;
-use crate::servers::{Client, ClientError};
+use crate::servers::{Client, ClientError, ClientKey};
 
 /// No id, secret or scope is longer.
 const LONGEST: usize = 4096;
+
+/// No key is longer.
+const LONGEST_KEY: usize = 16_384;
 
 /// So many scopes at the most.
 const MOST_SCOPES: usize = 100;
@@ -33,7 +37,14 @@ pub(crate) struct ClientBody {
     #[serde(default, deserialize_with = "quiet_or_none")]
     #[schema(nullable = false)]
     client_secret: Option<String>,
-    /// Who signs in: a `person` with a browser, or the `machine`, Kitbag itself, with the secret.
+    /// A private key that it signs with instead (`private_key_jwt`): PKCS#8 as PEM.
+    #[serde(default, deserialize_with = "quiet_or_none")]
+    #[schema(nullable = false)]
+    private_key: Option<String>,
+    /// How the private key signs.
+    #[schema(nullable = false)]
+    algorithm: Option<AlgorithmBody>,
+    /// Who signs in: a `person` with a browser, or the `machine`, Kitbag itself, with the secret or the key.
     #[serde(default)]
     grant: GrantBody,
     /// What to ask for when the server does not say.
@@ -52,11 +63,19 @@ pub(crate) enum GrantBody {
     Machine,
 }
 
+#[derive(Clone, Copy, Deserialize, Eq, PartialEq, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schema(as = ClientAlgorithm)]
+pub(crate) enum AlgorithmBody {
+    Es256,
+    Rs256,
+}
+
 /// A text whose value is not repeated if it is none.
 fn quiet<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) => Ok(text),
-        _ => Err(D::Error::custom("clientId and clientSecret must be texts")),
+        _ => Err(D::Error::custom("clientId, clientSecret and privateKey must be texts")),
     }
 }
 
@@ -82,11 +101,36 @@ impl ClientBody {
             return Err(ApiError::invalid("issuer", "must be an address that begins with https://"));
         }
         let machine = self.grant == GrantBody::Machine;
-        if machine && self.client_secret.is_none() {
-            return Err(ApiError::invalid("clientSecret", "is needed where the machine signs in"));
+        if machine && self.client_secret.is_none() && self.private_key.is_none() {
+            return Err(ApiError::invalid("clientSecret", "or privateKey is needed where the machine signs in"));
         }
+        let key = self.key()?;
         let Self { client_id: id, client_secret: secret, scopes, issuer, .. } = self;
-        Ok(Client { id, secret, machine, scopes, issuer })
+        Ok(Client { id, secret, key, machine, scopes, issuer })
+    }
+
+    /// The key, which must be able to sign: a wrong one would show only when somebody signs in.
+    fn key(&self) -> Result<Option<ClientKey>, ApiError> {
+        let (pem, algorithm) = match (&self.private_key, self.algorithm) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => {
+                return Err(ApiError::invalid("algorithm", "is needed with a privateKey: ES256 or RS256"));
+            }
+            (None, Some(_)) => return Err(ApiError::invalid("privateKey", "is needed with an algorithm")),
+            (Some(pem), Some(algorithm)) => (pem, algorithm),
+        };
+        if self.client_secret.is_some() {
+            return Err(ApiError::invalid("privateKey", "takes the place of a clientSecret; give one of them"));
+        }
+        let algorithm = match algorithm {
+            AlgorithmBody::Es256 => SigningAlgorithm::Es256,
+            AlgorithmBody::Rs256 => SigningAlgorithm::Rs256,
+        };
+        let wrong = "must be a PKCS#8 private key as PEM, of at most 16384 bytes, that fits the algorithm";
+        if pem.len() > LONGEST_KEY || !can_sign(&Secret::new(pem.clone()), algorithm) {
+            return Err(ApiError::invalid("privateKey", wrong));
+        }
+        Ok(Some(ClientKey { pem: pem.clone(), algorithm }))
     }
 }
 
@@ -107,7 +151,7 @@ pub(crate) async fn set_mcp_server_client(
     JsonBody(body): JsonBody<ClientBody>,
 ) -> Result<StatusCode, ApiError> {
     let grant = if body.grant == GrantBody::Machine { "machine" } else { "person" };
-    let details = json!({ "grant": grant, "secret": body.client_secret.is_some() });
+    let details = json!({ "grant": grant, "secret": body.client_secret.is_some(), "key": body.private_key.is_some() });
     let client = body.checked()?;
     let found = find(&app, &caller.org, &path).await?;
     change(&app, &caller.org, &caller.who, &found, Some(client), &details).await

@@ -7,7 +7,7 @@ use kitbag_model::{Installed, InstalledServer, OrgId, ServerKey, Timestamp, safe
 use super::Found;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
-use crate::servers::{LearnError, is_possible};
+use crate::servers::LearnError;
 
 /// How a server is.
 pub(crate) struct LiveView {
@@ -51,10 +51,6 @@ pub(crate) fn look(app: &App, org: &OrgId, installed: &Installed, one: &Installe
     }
     if !one.is_enabled() {
         return LiveView::at_rest("disconnected", Some("it is turned off"));
-    }
-    if !is_possible(org, &one.server.launch) {
-        let reason = "organisations other than local cannot start processes here yet";
-        return LiveView { error: Some(reason.to_owned()), ..LiveView::at_rest("error", Some(reason)) };
     }
     let key = installed.server_key(&one.server);
     match app.servers().state(org, &key) {

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_mcp::auth::{AuthError, Server, Started};
-use kitbag_model::{OrgId, ServerKey};
+use kitbag_mcp::auth::{AuthError, Server};
+use kitbag_model::{OrgId, Secret, ServerKey};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -13,12 +13,13 @@ use crate::access::caller::MayManage;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::PathOf;
 use crate::app::App;
+use crate::servers::begun::{Begun, person};
 
 /// A sign-in that has begun.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SignIn {
-    /// Where a person goes with a browser. The answer comes back to this server by itself.
+    /// Where a person goes with a browser, once: it leads on to who signs people in, and the answer comes back to this server by itself.
     authorize_url: String,
     /// Who signs people in there.
     issuer: String,
@@ -39,8 +40,9 @@ pub(crate) async fn sign_in_mcp_server(
 ) -> Result<Json<SignIn>, ApiError> {
     let found = find(&app, &caller.org, &path).await?;
     found.may_run()?;
-    let Started { authorize_url, issuer, scopes, .. } = begin(&app, &caller.org, &found.key).await?;
-    Ok(Json(SignIn { authorize_url: authorize_url.to_string(), issuer, scopes }))
+    let begun = begin(&app, &caller.org, &found.key).await?;
+    let (issuer, scopes) = (begun.started.issuer.clone(), begun.started.scopes.clone());
+    Ok(Json(SignIn { authorize_url: link(&app, begun), issuer, scopes }))
 }
 
 /// Sign out of an MCP server: its tokens are revoked and forgotten
@@ -61,17 +63,24 @@ pub(crate) async fn sign_out_mcp_server(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Begins a sign-in. Whoever manages an organisation's servers is one person here.
-pub(crate) async fn begin(app: &App, org: &OrgId, key: &ServerKey) -> Result<Started, ApiError> {
+/// Begins a sign-in that only one browser can end. The page's own cookie does not come along with an answer from elsewhere, so that
+/// browser gets a value of its own for it.
+pub(crate) async fn begin(app: &App, org: &OrgId, key: &ServerKey) -> Result<Begun, ApiError> {
     let server = address(app, org, key).await?;
     let challenge = app.servers().state(org, key).and_then(|state| state.challenge);
     let redirect = format!("http://{}/oauth/callback/{org}", app.settings().address);
     let (authorizer, client) = (app.servers().authorizer(), app.servers().client(org, key));
-    authorizer.begin(&server, PERSON, challenge.as_deref(), &redirect, &client).await.map_err(told)
+    let value = Secret::generate();
+    let started = authorizer.begin(&server, &person(&value), challenge.as_deref(), &redirect, &client).await;
+    Ok(Begun { org: org.clone(), key: key.clone(), started: started.map_err(told)?, value })
 }
 
-/// Who signs in. The answer of an authorization server comes with no cookie of ours, so what ties it to whoever began is its state.
-pub(crate) const PERSON: &str = "manager";
+/// Where a browser goes to be the one that ends a sign-in. The name of the host is the one that the answer comes back to: to browsers
+/// other names of this machine are other places.
+pub(crate) fn link(app: &App, begun: Begun) -> String {
+    let (address, org, key) = (app.settings().address, begun.org.clone(), begun.key.clone());
+    format!("http://{address}/oauth/start/{org}/{key}?ticket={}", app.servers().tickets().keep(begun).expose())
+}
 
 pub(super) async fn address(app: &App, org: &OrgId, key: &ServerKey) -> Result<Server, ApiError> {
     let url = app.servers().url(org, key).await?.ok_or_else(|| {

@@ -28,9 +28,13 @@ pub(crate) async fn update_mcp_server(
 ) -> Result<Json<ServerView>, ApiError> {
     let change = body.checked()?;
     let before = find(&app, &caller.org, &path).await?.key;
+    let held = app.servers().hold_homes().await;
     let after = app.toolsets().update_server(&caller.org, &caller.who, &before, change).await?;
     if after != before {
         app.servers().rename(&caller.org, &before, &after).await;
+    }
+    drop(held);
+    if after != before {
         live::changed(&app, &caller.org, &before, "rename_server").await;
     }
     live::changed(&app, &caller.org, &after, "update_server").await;

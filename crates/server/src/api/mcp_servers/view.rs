@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::live;
 use crate::app::App;
+use crate::servers::is_fenced;
 
 /// An MCP server.
 #[derive(Serialize, ToSchema)]
@@ -70,6 +71,8 @@ pub(crate) struct ServerView {
     requires_confirmation: bool,
     /// Whether every call of its tools is recorded before it runs, and again before it is answered.
     strict_records: bool,
+    /// Whether it is a process that runs in the sandbox. Those of organisations other than `local` always do.
+    sandbox: bool,
     /// Whether it may start: somebody trusted exactly what it would start.
     trusted: bool,
     /// The exact command line, or the address.
@@ -191,6 +194,7 @@ impl ServerView {
             header_names: shown.header_names,
             requires_confirmation: server.requires_confirmation.unwrap_or(true),
             strict_records: one.strict_records,
+            sandbox: is_fenced(viewer.org, one),
             trusted: one.is_trusted(),
             command_line: server.launch.command_line(),
             fingerprint: one.server.fingerprint().to_string(),

@@ -8,6 +8,7 @@
 pub(super) mod begin;
 pub(super) mod questions;
 mod shown;
+mod watched;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -70,6 +71,13 @@ pub(super) fn offers(client: &Client) -> bool {
     peer.stateless && peer.capabilities.get("extensions").is_some_and(|all| all.get(TASKS).is_some())
 }
 
+/// The client must know tasks for this.
+fn needed(what: &str) -> Fault {
+    let message = format!("{what} is for clients that offer the extension {TASKS}");
+    let data = json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } });
+    Fault::new(code::MISSING_CAPABILITY, message).with_data(data)
+}
+
 /// The name of the task that a call is.
 fn name(call: &ToolCall) -> String {
     format!("{}.{}", call.chat_id, call.id)
@@ -87,9 +95,7 @@ impl View {
     /// `tasks/get`, `tasks/update` and `tasks/cancel`.
     pub(super) async fn task(&self, method: &str, params: Shallow, client: &Client) -> Result<Box<RawValue>, Fault> {
         if !offers(client) {
-            let message = format!("{method} is for clients that offer the extension {TASKS}");
-            let data = json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } });
-            return Err(Fault::new(code::MISSING_CAPABILITY, message).with_data(data));
+            return Err(needed(method));
         }
         let id = params.text("taskId").ok_or_else(|| Fault::params("`taskId` must be the name of a task"))?;
         let call = self.call_of(&id).await?;

@@ -81,6 +81,7 @@ impl Theatre {
             calls: crate::CallSettings::default(),
             servers: crate::ServerSettings::default(),
             resolution: crate::ResolutionSettings::default(),
+            mcp_rate: 0,
             request_timeout: Duration::from_secs(30),
             data: database.data().to_owned(),
         };
