@@ -192,6 +192,21 @@ const LONG = [
   }, { task: 'must', before: (context) => context.ask({ user_name: ask.user('What is your name?', NAME) }) }),
 ];
 
+/** Longer than a client of a gateway waits before it gets a task. */
+const LATE = 1000;
+
+/** Tools that say late that there is more to come. */
+const LATELY = [
+  tool('late_question', 'Asks after a while', async (context) => {
+    await sleep(LATE, undefined, { signal: context.signal });
+    const { name } = await context.ask({ name: ask.user('What is your name?', NAME) });
+    return says(`Late, ${name.content?.name}.`);
+  }),
+  tool('late_task', 'Becomes a task after a while', async () => says('Late, but done.'), {
+    task: 'may', before: ({ signal }) => sleep(LATE, undefined, { signal }),
+  }),
+];
+
 /** Whether the last tool is in the list. */
 let more = false;
 const TOGGLED = tool('test_toggled', 'It comes and goes', () => says('I am here.'));
@@ -213,7 +228,7 @@ const CHANGING = [
   }),
 ];
 
-const all = () => [...CONTENT, ...TELLING, ...ASKING, ...LONG, ...CHANGING, ...(more ? [TOGGLED] : [])];
+const all = () => [...CONTENT, ...TELLING, ...ASKING, ...LONG, ...LATELY, ...CHANGING, ...(more ? [TOGGLED] : [])];
 
 export function listTools() {
   return { tools: all().map(({ name, description, inputSchema }) => ({ name, description, inputSchema })) };

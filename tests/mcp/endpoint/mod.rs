@@ -4,6 +4,7 @@ mod access;
 mod confirming;
 mod fidelity;
 mod resolving;
+mod tasks;
 
 use kitbag_testkit::Server;
 use reqwest::header::HeaderMap;
@@ -113,7 +114,8 @@ impl<'a> Client<'a> {
             .post(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
             .header("mcp-protocol-version", NEWEST)
             .header("mcp-method", method);
-        if let Some(name) = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str) {
+        if let Some(name) = ["name", "uri", "taskId"].iter().find_map(|name| params.get(*name)).and_then(Value::as_str)
+        {
             request = request.header("mcp-name", name);
         }
         request

@@ -59,13 +59,13 @@ impl Connection {
             };
             match kind.as_ref().and_then(Value::as_str) {
                 None | Some("complete") => return Ok(result),
-                Some(_) if relay => return Ok(result),
-                Some("input_required") => {
+                Some("input_required") if !(relay && beside.as_deref().is_none_or(Answers::relays)) => {
                     let answers = beside.as_deref().unwrap_or(&*self.shared.answers);
                     timeout_at(end, another_round(answers, &mut params, &result))
                         .await
                         .map_err(|_| CallError::Timeout(deadline))??;
                 }
+                Some(_) if relay => return Ok(result),
                 Some(other) => return Err(CallError::Nonsense(format!("a result of the type `{other:.40}`"))),
             }
         }

@@ -29,6 +29,12 @@ pub trait Answers: Send + Sync + 'static {
     /// The server said something that belongs to the call: how far it is, or words for the log.
     fn told(&self, _method: &str, _params: &Value) {}
 
+    /// Whether questions that the server has as its answer can go to who made the call as they are, where that is what
+    /// [`super::Call::relay`] says. Asked when they are there; who says yes gets them.
+    fn relays(&self) -> bool {
+        true
+    }
+
     /// On whose behalf it stands there. A server that asks without saying on which call's account is answered by who made the
     /// calls that are under way, if that is one and the same.
     fn who(&self) -> &str {

@@ -4,10 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::sleep;
 
 use super::Fault;
 use super::message::{Id, response};
@@ -15,6 +17,12 @@ use super::message::{Id, response};
 /// How much of what was said is kept for a reader that comes back or is slow. The answer itself always is.
 const MOST_EVENTS: usize = 1000;
 const MOST_BYTES: usize = 4 << 20;
+
+/// So long no question comes after the last one of several.
+const MOMENT: Duration = Duration::from_millis(30);
+
+/// So often is waited for more.
+const MOST_MOMENTS: usize = 10;
 
 /// What a request came to.
 pub(super) type Outcome = Result<Box<RawValue>, Fault>;
@@ -127,6 +135,20 @@ impl Exchange {
         // Who asked may have lost interest.
         state.questions.retain(|question| !question.reply.is_closed());
         look(&mut state.questions)
+    }
+
+    /// Waits until no more questions come for a moment: a server that has several asks them one right after the other, and
+    /// the client should get them together.
+    pub(super) async fn gathered(&self) {
+        let mut known = self.questions(|questions| questions.len());
+        for _ in 0..MOST_MOMENTS {
+            sleep(MOMENT).await;
+            let now = self.questions(|questions| questions.len());
+            if now == known || self.is_over() {
+                return;
+            }
+            known = now;
+        }
     }
 
     /// The same request was made again under another number.

@@ -367,7 +367,11 @@ fn greeting(params: Option<&RawValue>) -> Result<Peer, Fault> {
 }
 
 fn hello(session: &Session) -> Outcome {
-    let hello = session.service().hello();
+    let mut hello = session.service().hello();
+    if let Some(Value::Object(extensions)) = hello.capabilities.get_mut("extensions") {
+        // Their requests cannot say that their client knows tasks.
+        extensions.remove("io.modelcontextprotocol/tasks");
+    }
     let mut result = json!({"protocolVersion": session.peer().version, "capabilities": hello.capabilities, "serverInfo": hello.info});
     if let (Some(instructions), Some(result)) = (hello.instructions, result.as_object_mut()) {
         result.insert("instructions".to_owned(), instructions.into());

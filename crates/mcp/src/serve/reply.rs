@@ -92,7 +92,7 @@ impl Events {
 
     /// Whether what was said so far is only the answer: then it can go back as one message.
     pub(super) async fn first(&mut self, patience: Option<Duration>) -> First {
-        let next = self.exchange.next(self.place);
+        let next = self.next_event();
         let event = match patience {
             Some(patience) => match timeout(patience, next).await {
                 Ok(event) => event,
@@ -141,7 +141,7 @@ impl Events {
         if self.over {
             return None;
         }
-        let Ok(event) = timeout(KEEP_ALIVE, self.exchange.next(self.place)).await else {
+        let Ok(event) = timeout(KEEP_ALIVE, self.next_event()).await else {
             if let Ties::Session(session) = &self.ties {
                 session.touch();
             }
@@ -168,6 +168,17 @@ impl Events {
             false => String::new(),
         };
         Some(format!("event: message\n{number}data: {text}\n\n"))
+    }
+
+    /// What comes next. Questions to a client without a session come together.
+    async fn next_event(&self) -> Event {
+        match (self.exchange.next(self.place).await, &self.ties) {
+            (Event::Asked, Ties::Stateless { .. }) => {
+                self.exchange.gathered().await;
+                self.exchange.next(self.place).await
+            }
+            (event, _) => event,
+        }
     }
 
     /// Puts the exchange aside until its client has answered.

@@ -126,6 +126,10 @@ impl Calls {
     /// Whether the structured answer is what the server said that it would be. If it is not, it is kept and said.
     async fn misfit(&self, callable: &Callable, answer: &Value) -> Option<String> {
         let schema = callable.tool.output_schema.as_ref()?;
+        // Questions and tasks are no results yet.
+        if answer.get("resultType").is_some_and(|kind| kind != "complete") {
+            return None;
+        }
         let structured = match answer.get("structuredContent") {
             Some(Value::Object(structured)) => structured,
             _ => return Some("the server declares structured results, and this one is not".to_owned()),

@@ -8,8 +8,15 @@ use kitbag_mcp::serve::{AskError, Client, Fault, code};
 use kitbag_mcp::shallow::Shallow;
 use serde_json::{Map, Value, json};
 
+use super::tasks::questions::Questions;
+use super::tasks::{self, TASKS};
+
 /// How important words for a log can be, least first.
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// What clients may offer to answer, and how it is asked.
+const QUESTIONS: [(&str, &str); 3] =
+    [("elicitation", "elicitation/create"), ("sampling", "sampling/createMessage"), ("roots", "roots/list")];
 
 /// What a session wants to read of logs. Until it says so, everything.
 #[derive(Clone, Debug)]
@@ -47,14 +54,33 @@ pub(super) struct Beside {
     pub(super) level: LogLevel,
     /// What a server asked for that the client does not offer.
     missing: OnceLock<&'static str>,
+    /// Where questions go, if the call may become a task.
+    questions: Option<Arc<Questions>>,
 }
 
 impl Beside {
     pub(super) fn new(client: &Client, who: &str, level: &LogLevel) -> Arc<Self> {
-        // Two sessions of one token are two clients.
-        let who = client.session().map_or_else(|| who.to_owned(), |session| format!("{who} {session}"));
+        Self::with_questions(client, who, level, None)
+    }
+
+    /// The same, for a call that may become a task.
+    pub(super) fn with_questions(
+        client: &Client,
+        who: &str,
+        level: &LogLevel,
+        questions: Option<Arc<Questions>>,
+    ) -> Arc<Self> {
+        // Two sessions of one token are two clients. Without sessions those are that do not offer the same: a server with
+        // sessions is told once what its client offers.
+        let who = match client.session() {
+            Some(session) => format!("{who} {session}"),
+            None => QUESTIONS.iter().fold(who.to_owned(), |who, (kind, method)| match client.can(method) {
+                true => format!("{who} {kind}"),
+                false => who,
+            }),
+        };
         let (client, level) = (client.clone(), level.clone());
-        Arc::new(Self { client, who, level, missing: OnceLock::new() })
+        Arc::new(Self { client, who, level, missing: OnceLock::new(), questions })
     }
 
     /// What the client would have had to offer. Where every request says what its client can, one that lacks something is
@@ -92,16 +118,27 @@ impl Beside {
 
 impl Answers for Beside {
     fn capabilities(&self, _stateless: bool) -> Map<String, Value> {
-        self.client.peer().capabilities.clone()
+        let mut capabilities = self.client.peer().capabilities.clone();
+        // A session has no way to hear of a task.
+        if let Some(Value::Object(extensions)) =
+            capabilities.get_mut("extensions").filter(|_| !tasks::offers(&self.client))
+        {
+            extensions.remove(TASKS);
+        }
+        capabilities
     }
 
     fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
         if !self.client.can(method) {
-            let needed = ["elicitation", "sampling", "roots"].into_iter().find(|name| method.starts_with(name));
-            if let Some(needed) = needed {
+            let needed = QUESTIONS.iter().find(|(_, known)| *known == method);
+            if let Some((needed, _)) = needed {
                 let _ = self.missing.set(needed);
             }
             return None;
+        }
+        if let Some(questions) = &self.questions {
+            let answer = questions.ask(method, params);
+            return Some(Box::pin(async move { answer.await.map_err(|_| (-32603, AskError::Gone.to_string())) }));
         }
         let (client, method) = (self.client.clone(), method.to_owned());
         Some(Box::pin(async move {
@@ -122,6 +159,10 @@ impl Answers for Beside {
             ("notifications/message", params) if self.wants(params) => self.client.notify(method, params.clone()),
             _ => {}
         }
+    }
+
+    fn relays(&self) -> bool {
+        self.questions.as_ref().is_none_or(|questions| questions.relays())
     }
 
     fn who(&self) -> &str {

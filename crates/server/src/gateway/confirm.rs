@@ -28,7 +28,7 @@ impl View {
         }
         let elsewhere = calls.decided(&self.org, &call);
         if !client.can("elicitation/create") {
-            let wait = json!({ "progress": 0, "message": self.where_to_approve(&call.id.to_string()) });
+            let wait = json!({ "progress": 0, "message": Self::where_to_approve(&call.id.to_string()) });
             if let Value::Object(wait) = wait {
                 client.progress(wait);
             }
@@ -40,7 +40,7 @@ impl View {
         let answer = tokio::select! {
             decided = elsewhere => return decided,
             () = client.gone() => return self.forget(&call).await,
-            answer = client.ask("elicitation/create", question(entry, &call.args)) => answer,
+            answer = client.ask("elicitation/create", question(&format!("{} ({})", entry.name, entry.tool.id), &call.args)) => answer,
         };
         match answer.as_ref().ok().and_then(|answer| answer.get("action")?.as_str()) {
             Some("accept") => calls.decide(&self.org, call.chat_id, call.id, verdict(true)).await,
@@ -56,18 +56,18 @@ impl View {
         Ok(ended.into())
     }
 
-    fn where_to_approve(&self, id: &str) -> String {
+    pub(super) fn where_to_approve(id: &str) -> String {
         format!("this call waits for a yes: on the page, or with `kitbag tool decide {id} --yes`")
     }
 }
 
 /// What a person is asked.
-fn question(entry: &Entry, args: &Map<String, Value>) -> Value {
+pub(super) fn question(tool: &str, args: &Map<String, Value>) -> Value {
     let arguments = serde_json::to_string_pretty(args).unwrap_or_default();
     let shown = match arguments.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &arguments[..end]),
         None => arguments,
     };
-    let message = format!("Allow the tool {} ({}) to run with these arguments?\n{shown}", entry.name, entry.tool.id);
+    let message = format!("Allow the tool {tool} to run with these arguments?\n{shown}");
     json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } })
 }

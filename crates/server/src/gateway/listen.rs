@@ -34,6 +34,7 @@ pub(super) struct Wanted {
     prompts_list_changed: bool,
     resources_list_changed: bool,
     resource_subscriptions: Vec<String>,
+    task_ids: Vec<String>,
 }
 
 /// Something to say, which is said once however often it happens meanwhile.
@@ -101,11 +102,19 @@ impl View {
             }
             honoured.insert("resourceSubscriptions".to_owned(), json!(wanted.resource_subscriptions));
         }
+        let mut watched = self.watched(&wanted.task_ids, client).await?;
+        if !watched.names().is_empty() {
+            honoured.insert("taskIds".to_owned(), json!(watched.names()));
+        }
         let acknowledged = tagged(Map::from_iter([("notifications".to_owned(), Value::Object(honoured))]));
         client.notify("notifications/subscriptions/acknowledged", acknowledged);
         loop {
             let first = tokio::select! {
                 first = news.recv() => first,
+                task = self.changed(&mut watched, client) => {
+                    client.notify("notifications/tasks", tagged(task));
+                    continue;
+                }
                 () = client.gone() => break,
                 () = until(&mut over) => break,
             };

@@ -1,7 +1,7 @@
 //! Kitbag as an MCP server: one address for every tool, for clients of every revision of the protocol.
 //!
 //! The protocol itself is `kitbag_mcp::serve`'s. This room says what is served to whom: which tools a request resolves to
-//! ([`menu`]), calls of them through the same [`crate::calls`] as everybody's ([`tools`], [`confirm`]), what the servers behind
+//! ([`menu`]), calls of them through the same [`crate::calls`] as everybody's ([`tools`], [`confirm`], [`tasks`]), what the servers behind
 //! have beside tools ([`upstream`], [`names`]), and what Kitbag itself has ([`own`]). What need not be changed passes as the
 //! text that it came as.
 
@@ -18,6 +18,7 @@ mod menu;
 mod names;
 mod pace;
 mod state;
+mod tasks;
 mod tools;
 mod upstream;
 mod view;
@@ -28,6 +29,7 @@ use kitbag_model::{ChatId, OrgId};
 use crate::recent::Recent;
 use menu::Menus;
 use pace::Pace;
+use tasks::Tasks;
 
 /// Everything that goes on between clients and this server.
 pub(crate) struct Gateway {
@@ -36,6 +38,7 @@ pub(crate) struct Gateway {
     pace: Pace,
     /// The chats of clients that name none.
     chats: Recent<(OrgId, String), ChatId>,
+    tasks: Tasks,
 }
 
 impl Gateway {
@@ -45,6 +48,7 @@ impl Gateway {
             menus: Menus::default(),
             pace: Pace::default(),
             chats: Recent::default(),
+            tasks: Tasks::default(),
         }
     }
 

@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use kitbag_mcp::serve::{Client, Fault, check_arguments, code};
 use kitbag_mcp::shallow::Shallow;
-use kitbag_model::{CallErrorCode, CallStatus, ChatId, ToolCall, ToolCallId};
+use kitbag_model::{CallErrorCode, CallStatus, ChatId, ToolCall, ToolCallId, ToolId};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::beside::Beside;
 use super::menu::{Entry, Menu};
 use super::state::State;
+use super::tasks;
+use super::tasks::begin::SOON;
+use super::tasks::questions::Questions;
 use super::upstream::{era, rename_links};
 use super::view::View;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
 use crate::calls::{Answered, Ask, Asked, Company};
-use crate::toolsets::Provider;
 
 /// A call that a client asks for.
 pub(super) struct Wanted {
@@ -63,6 +65,7 @@ impl View {
         let called = match self.run(chat, entry, args, wanted, state.approved).await? {
             Run::Called(called) => called,
             Run::Refused(error) => return refused(error, &entry.name),
+            Run::Task(task) => return Ok(task),
         };
         let Called { call, answer, client, approved } = called;
         match answer {
@@ -72,10 +75,11 @@ impl View {
             }
             Some(Answered::Result(raw)) => {
                 let raw = self.carried(&raw, &asked_for, approved).await?;
-                let raw = if self.is_plain(menu) { raw } else { rename_links(raw, entry) };
+                let raw = if self.own_tasks { self.named_task(raw, &call).await? } else { raw };
+                let raw = if self.is_plain(menu) { raw } else { rename_links(raw, &entry.tool.id) };
                 Ok(era(raw, client.peer().stateless))
             }
-            None => told(&call, entry),
+            None => told(&call, call.outcome.result.clone()),
         }
     }
 
@@ -88,9 +92,14 @@ impl View {
         approved: bool,
     ) -> Result<Run, Fault> {
         let Wanted { mut params, client, .. } = wanted;
-        let beside = Beside::new(&client, &self.owner, &self.level);
+        let questions = (self.own_tasks && tasks::offers(&client)).then(|| Arc::new(Questions::new()));
+        let beside = Beside::with_questions(&client, &self.owner, &self.level, questions.clone());
         let stateless = client.peer().stateless;
         params.remove("name");
+        if stateless {
+            // An older revision's way to ask for a task, which means nothing here; a server of that revision would refuse it.
+            params.remove("task");
+        }
         let mut params = super::upstream::passed_on(params);
         beside.tell_level(&mut params);
         let company = Arc::new(Company { params, answers: Arc::clone(&beside) as _, relay: stateless });
@@ -112,8 +121,13 @@ impl View {
             Ok(asked) => asked,
             Err(error) => return Ok(Run::Refused(error)),
         };
-        let (asked, approved) = match asked.call.status {
-            CallStatus::Pending => {
+        let (asked, approved) = match (asked.call.status, &questions) {
+            (CallStatus::Pending, Some(questions)) if !approved => {
+                self.app.calls().accompany(asked.call.id, company);
+                questions.become_task();
+                return self.begin_task(asked, Arc::clone(questions), &client).await.map(Run::Task);
+            }
+            (CallStatus::Pending, _) => {
                 let guard = Accompanied::new(&self.app, asked.call.id, company);
                 let decided = self.confirm(asked, entry, &client, approved).await;
                 drop(guard);
@@ -124,22 +138,45 @@ impl View {
             }
             _ => (asked, approved),
         };
-        let called = self.wait(asked, client, approved).await?;
+        let waited = asked.clone();
+        let Some(called) = self.wait(asked, &client, questions.as_deref(), approved).await? else {
+            let questions = questions.unwrap_or_else(|| Arc::new(Questions::new()));
+            return self.begin_task(waited, questions, &client).await.map(Run::Task);
+        };
         match beside.lacking().filter(|_| called.call.outcome.error.is_some()) {
             Some(lacking) => Err(lacking),
             None => Ok(Run::Called(called)),
         }
     }
 
-    /// Waits for the end of a call. A client that does not want it any more stops it.
-    async fn wait(&self, asked: Asked, client: Client, approved: bool) -> Result<Called, Fault> {
+    /// Waits for the end of a call. A client that does not want it any more stops it. Nothing if it becomes a task first.
+    async fn wait(
+        &self,
+        asked: Asked,
+        client: &Client,
+        questions: Option<&Questions>,
+        approved: bool,
+    ) -> Result<Option<Called>, Fault> {
         let calls = self.app.calls();
         let (chat, id) = (asked.call.chat_id, asked.call.id);
         let live = asked.clone();
         let mut waiting = std::pin::pin!(calls.wait(&self.org, asked));
+        let long = async {
+            match questions {
+                Some(questions) => {
+                    let _ = tokio::time::timeout(SOON, questions.asked()).await;
+                    // One that is about to be answered with questions is none.
+                    if !questions.become_task() {
+                        std::future::pending::<()>().await;
+                    }
+                }
+                None => std::future::pending().await,
+            }
+        };
         let over = tokio::select! {
             biased;
             over = &mut waiting => over,
+            () = long => return Ok(None),
             () = client.gone() => {
                 // It is over then, one way or the other.
                 let _ = calls.cancel(&self.org, chat, id, &self.who).await;
@@ -147,7 +184,7 @@ impl View {
             }
         };
         let call = over.map_err(fault)?;
-        Ok(Called { answer: live.answered(), call, client, approved })
+        Ok(Some(Called { answer: live.answered(), call, client: client.clone(), approved }))
     }
 
     /// What a server wants to see again goes through the client's hands, sealed.
@@ -175,6 +212,8 @@ enum Run {
     Called(Called),
     /// It was not taken.
     Refused(ApiError),
+    /// It goes on as a task.
+    Task(Box<RawValue>),
 }
 
 struct Called {
@@ -249,8 +288,11 @@ pub(super) fn internal(error: &dyn std::fmt::Display) -> Fault {
 }
 
 /// The end of a call that no server answered: of a tool of ours, or one that never got to its server.
-fn told(call: &ToolCall, entry: &Entry) -> Result<Box<RawValue>, Fault> {
-    let result = match (&call.outcome.error, &call.outcome.result) {
+/// `result` is what it returned, as far as whoever asks wants it.
+pub(super) fn told(call: &ToolCall, result: Option<Value>) -> Result<Box<RawValue>, Fault> {
+    let of_server = matches!(call.tool_id, ToolId::Mcp { .. });
+    let is_summary = call.outcome.result_sha256.is_some() && result == call.outcome.result;
+    let result = match (&call.outcome.error, result) {
         (Some(error), _) => {
             let text = match error.code {
                 CallErrorCode::ToolFailed => error.message.clone(),
@@ -259,17 +301,16 @@ fn told(call: &ToolCall, entry: &Entry) -> Result<Box<RawValue>, Fault> {
             return failed(&text);
         }
         // What a server said is a result already.
-        (None, Some(answer @ Value::Object(_))) if entry.tool.provider == Provider::Mcp => answer.clone(),
+        (None, Some(answer @ Value::Object(_))) if of_server => answer,
         (None, result) => {
-            let value = result.clone().unwrap_or(Value::Null);
+            let value = result.unwrap_or(Value::Null);
             let text = match &value {
                 Value::String(text) => text.clone(),
                 value => serde_json::to_string_pretty(value).unwrap_or_default(),
             };
             let mut result = json!({ "content": [{ "type": "text", "text": text }] });
             // A summary of something large is not what the schema describes.
-            let whole = call.outcome.result_sha256.is_none() && entry.tool.provider != Provider::Mcp;
-            if let (true, Value::Object(_), Some(result)) = (whole, &value, result.as_object_mut()) {
+            if let (false, Value::Object(_), Some(result)) = (is_summary || of_server, &value, result.as_object_mut()) {
                 result.insert("structuredContent".to_owned(), value);
             }
             result

@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::beside::Beside;
-use super::menu::Entry;
 use super::names;
 use super::view::View;
 
@@ -118,8 +117,8 @@ pub(super) fn refused(server: &ServerKey, error: ManagerError, stateless: bool) 
 }
 
 /// Addresses of resources in a tool's result, where they say whose they are.
-pub(super) fn rename_links(raw: Box<RawValue>, entry: &Entry) -> Box<RawValue> {
-    let ToolId::Mcp { server, .. } = &entry.tool.id else { return raw };
+pub(super) fn rename_links(raw: Box<RawValue>, tool: &ToolId) -> Box<RawValue> {
+    let ToolId::Mcp { server, .. } = tool else { return raw };
     if !raw.get().contains("\"resource") {
         return raw;
     }

@@ -18,6 +18,7 @@ use super::door::{Guest, Place, Wishes};
 use super::lists::nothing;
 use super::menu::{Menu, Menus};
 use super::state::State;
+use super::tasks::TASKS;
 use super::tools::{Wanted, fault};
 use super::{chat, upstream};
 use crate::app::App;
@@ -36,6 +37,8 @@ pub(super) struct View {
     lists: Lists,
     named: Option<ChatId>,
     hello: Hello,
+    /// Whether tasks are calls of ours. Else they are the only server's own.
+    pub(super) own_tasks: bool,
     pub(super) level: LogLevel,
     subscribed: Mutex<HashSet<String>>,
     /// Turns to true when nobody is there any more.
@@ -51,7 +54,8 @@ impl View {
             None => None,
         };
         let menu = Menus::get(app, &org, &place, &wishes.lists).await?;
-        let hello = hello(app, &org, &place, &menu).await?;
+        let mut hello = hello(app, &org, &place, &menu).await?;
+        let own_tasks = offer_tasks(&mut hello.capabilities);
         Ok(Arc::new(Self {
             app: app.clone(),
             org,
@@ -61,6 +65,7 @@ impl View {
             lists: wishes.lists,
             named,
             hello,
+            own_tasks,
             level: LogLevel::default(),
             subscribed: Mutex::default(),
             gone: watch::Sender::new(false),
@@ -143,6 +148,9 @@ impl View {
             "resources/subscribe" | "resources/unsubscribe" => self.subscribe(&method, params, &client).await,
             "subscriptions/listen" => self.listen(params, &client).await,
             "logging/setLevel" => self.set_level(params, &client).await,
+            "tasks/get" | "tasks/update" | "tasks/cancel" if self.own_tasks => {
+                self.task(&method, params, &client).await
+            }
             other => match &self.place {
                 // What we do not know the server may.
                 Place::Server(server) => self.relayed(server, other, params, &client).await,
@@ -203,6 +211,22 @@ fn offered(mut capabilities: Value) -> Value {
     capabilities
 }
 
+/// Says that there are tasks. False if the server behind says so already: then they are its own.
+fn offer_tasks(capabilities: &mut Value) -> bool {
+    let Some(all) = capabilities.as_object_mut() else { return false };
+    let extensions = all.entry("extensions").or_insert_with(|| json!({}));
+    if !extensions.is_object() {
+        *extensions = json!({});
+    }
+    match extensions.get(TASKS) {
+        Some(_) => false,
+        None => {
+            extensions[TASKS] = json!({});
+            true
+        }
+    }
+}
+
 fn info() -> Value {
     json!({ "name": "kitbag", "title": "Kitbag", "version": env!("CARGO_PKG_VERSION") })
 }
@@ -223,6 +247,7 @@ impl Service for View {
                 let needed = if method == "logging/setLevel" { "logging" } else { "resources" };
                 return !stateless && self.hello.capabilities.get(needed).is_some();
             }
+            "tasks/get" | "tasks/update" | "tasks/cancel" if self.own_tasks => return stateless,
             "initialize" | "ping" | "server/discover" => return false,
             other => {
                 return matches!(self.place, Place::Server(_))
