@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::{Client, Peer, Voice};
 use super::exchange::{Exchange, Outcome};
+use super::line::Lines;
 use super::message::{INVALID_REQUEST, Id, Incoming};
 use super::reply::{Events, First, Reply, Ties};
 use super::session::{Answering, Session};
@@ -48,8 +49,9 @@ pub struct Visit<'a> {
 /// All that is going on between clients and what is served to them.
 pub struct Front {
     sessions: Sessions,
+    pub(super) lines: Lines,
     suspended: Suspended,
-    limits: Limits,
+    pub(super) limits: Limits,
 }
 
 impl Front {
@@ -57,12 +59,13 @@ impl Front {
     pub fn new(limits: Limits) -> Self {
         let sessions = Sessions::default();
         sessions.sweep(limits.idle);
-        Self { sessions, suspended: Suspended::default(), limits }
+        Self { sessions, lines: Lines::default(), suspended: Suspended::default(), limits }
     }
 
     /// Ends all sessions and streams.
     pub fn close(&self) {
         self.sessions.clear();
+        self.lines.clear();
     }
 
     /// A message of a client. `open` makes what is served, for a new session or for a request that has none.
@@ -342,7 +345,7 @@ fn is_modern(message: &Incoming) -> bool {
 }
 
 /// What a client says when it begins a session.
-fn greeting(params: Option<&RawValue>) -> Result<Peer, Fault> {
+pub(super) fn greeting(params: Option<&RawValue>) -> Result<Peer, Fault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Greeting {
@@ -366,7 +369,7 @@ fn greeting(params: Option<&RawValue>) -> Result<Peer, Fault> {
     })
 }
 
-fn hello(session: &Session) -> Outcome {
+pub(super) fn hello(session: &Session) -> Outcome {
     let hello = session.service().hello();
     let mut result = json!({"protocolVersion": session.peer().version, "capabilities": hello.capabilities, "serverInfo": hello.info});
     if let (Some(instructions), Some(result)) = (hello.instructions, result.as_object_mut()) {
@@ -410,7 +413,7 @@ fn complete(result: Box<RawValue>) -> Box<RawValue> {
 }
 
 /// Begins a request in a session.
-fn begin(
+pub(super) fn begin(
     session: &Arc<Session>,
     id: Id,
     method: String,
@@ -442,7 +445,7 @@ fn begin(
 }
 
 /// A client said something in its session.
-fn notified(session: &Arc<Session>, method: String, params: Option<Box<RawValue>>) {
+pub(super) fn notified(session: &Arc<Session>, method: String, params: Option<Box<RawValue>>) {
     if method == "notifications/cancelled" {
         let read: Option<Value> = params.and_then(|params| serde_json::from_str(params.get()).ok());
         if let Some(id) = read.and_then(|params| Id::of(params.get("requestId")?)) {
