@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use super::bridge::BRIDGE;
 use super::client::{Client, Peer, Voice};
 use super::exchange::{Exchange, Outcome};
 use super::line::Lines;
@@ -315,9 +316,6 @@ impl Front {
         Ties::Stateless { suspended: self.suspended.clone(), owner: visit.owner.to_owned(), digest }
     }
 }
-
-/// Says that a request comes from a pipe, by somebody who carries it from there.
-pub const BRIDGE: &str = "kitbag-bridge";
 
 enum Era {
     Begin,

@@ -5,6 +5,7 @@
 //! not have to know which revision its client speaks: it answers, says things meanwhile and asks its client back through
 //! [`Client`], and this room makes of that what the revision has for it. It knows neither tools nor tokens nor web frameworks.
 
+pub mod bridge;
 mod client;
 mod exchange;
 mod front;
@@ -24,7 +25,7 @@ use serde_json::value::RawValue;
 
 use crate::connection::Boxed;
 pub use client::{AskError, Client, Peer, Voice};
-pub use front::{BRIDGE, Front, Limits, Visit};
+pub use front::{Front, Limits, Visit};
 pub use headers::check_arguments;
 pub use line::{Heard, LINE};
 pub use message::Id;

@@ -7,6 +7,7 @@ mod import;
 mod places;
 mod show;
 mod sign_in;
+mod stdio;
 
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -21,6 +22,11 @@ use crate::output::{Output, plain, table, text};
 const SERVERS: &str = "/v1/orgs/local/mcp-servers";
 
 pub(crate) async fn run(place: &Place, command: McpCommand, output: &Output) -> Result<ExitCode, Failure> {
+    let command = match command {
+        // It needs a server that outlives one request.
+        McpCommand::Stdio(flags) => return stdio::run(place, flags).await,
+        other => other,
+    };
     let client = Client::open(place).await?;
     let done = dispatch(&client, command, output).await;
     client.close().await;
@@ -87,6 +93,7 @@ async fn dispatch(client: &Client, command: McpCommand, output: &Output) -> Resu
             output.result(&changed, |server| format!("{}: {}", text(server, "id"), text(server, "pinPolicy")))
         }
         McpCommand::Import(flags) => import::run(client, &flags, output).await,
+        McpCommand::Stdio(_) => Err(Failure::failed("a bridge is no request")),
     }
 }
 
