@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use chat::ChatCommand;
-pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient};
+pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// List, read and call the tools of all toolsets
     #[command(subcommand)]
     Tool(ToolCommand),
-    /// Add, list, change, trust and import MCP servers; have other programs use Kitbag
+    /// Add, list, change, trust and import MCP servers; have other programs use Kitbag, also over a pipe
     #[command(subcommand)]
     Mcp(McpCommand),
     /// Set up the database, tokens

@@ -55,6 +55,11 @@ impl Client {
         }
     }
 
+    /// A server that is known to be there.
+    pub(crate) fn of(http: reqwest::Client, server: RunningServer) -> Self {
+        Self::Running { http, server }
+    }
+
     async fn inside(place: &Place, folder: &DataFolder, hold: Hold) -> Result<Self, Failure> {
         let config = Config::of_folder(folder, place.config.as_deref())?;
         let store = Store::open(&config.database).await.map_err(not_opened)?;

@@ -18,7 +18,7 @@ use crate::failure::{Doing, Failure};
 pub(crate) struct DataFolder(PathBuf);
 
 /// The running server of a folder, as `server.json` tells it.
-#[derive(Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize)]
 pub(crate) struct RunningServer {
     pub(crate) url: String,
     pub(crate) token: String,

@@ -7,6 +7,7 @@ mod client;
 mod commands;
 mod config;
 mod data;
+mod embedded;
 mod events;
 mod failure;
 mod file_body;

@@ -28,6 +28,7 @@ pub use access::embedded::{self, EmbeddedTokenError};
 pub use app::{App, Settings};
 pub use calls::CallSettings;
 pub use kitbag_cas::workspace::Limits as WorkspaceLimits;
+pub use kitbag_mcp::serve::bridge;
 pub use listen::serve;
 pub use ops::openapi::document as openapi;
 pub use resolution::ResolutionSettings;

@@ -25,6 +25,8 @@ pub fn router(app: App) -> Router {
         .route("/v1/orgs/{org}/mcp", mcp())
         .route("/v1/orgs/{org}/toolsets/{id}/mcp", mcp())
         .route("/v1/orgs/{org}/mcp-servers/{serverKey}/mcp", mcp())
+        .route("/sse", get(gateway::http::open_sse))
+        .route("/messages", axum::routing::post(gateway::http::message))
         .route("/openapi.json", get(ops::openapi::serve))
         .route("/docs", get(ops::docs::with_slash))
         .route("/docs/", get(ops::docs::index))

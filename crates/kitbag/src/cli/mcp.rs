@@ -90,6 +90,34 @@ pub(crate) enum McpCommand {
     Import(ImportServers),
     /// Print what a program must have in its configuration to use Kitbag, or write it there
     Config(ClientConfig),
+    /// Be an MCP server on standard input and output: the command that an MCP client starts to get all tools
+    Stdio(StdioFlags),
+}
+
+/// Which tools a client gets. Lists can only narrow what the server gives.
+#[derive(Args)]
+pub(crate) struct StdioFlags {
+    /// The toolsets whose tools the client gets, with commas between; empty is none [default: all]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) toolsets: Option<String>,
+    /// Tools beside those of the toolsets: ids, names, mcp:SERVER_KEY, toolset:ID, patterns with *
+    #[arg(long, value_name = "LIST")]
+    pub(crate) enabled_tools: Option<String>,
+    /// Tools that the client does not get
+    #[arg(long, value_name = "LIST")]
+    pub(crate) disabled_tools: Option<String>,
+    /// List meta tools in place of the tools, which are then found and called through them
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) dynamic: Option<String>,
+    /// The chat whose workspace the tools work in [default: one that all such clients share]
+    #[arg(long)]
+    pub(crate) chat: Option<String>,
+    /// Only this toolset, its tools under their own names
+    #[arg(long, value_name = "ID", conflicts_with = "server")]
+    pub(crate) toolset: Option<String>,
+    /// Only this MCP server, as it is: nothing renamed
+    #[arg(long, value_name = "KEY")]
+    pub(crate) server: Option<String>,
 }
 
 #[derive(Args)]

@@ -86,7 +86,7 @@ async fn hold(folder: &DataFolder) -> Result<Hold, Failure> {
 }
 
 /// Opens the database, and waits for one that is still starting.
-async fn open_store(location: &Location) -> Result<Store, Failure> {
+pub(crate) async fn open_store(location: &Location) -> Result<Store, Failure> {
     let end = Instant::now() + DATABASE_PATIENCE;
     loop {
         match Store::open(location).await {
@@ -109,7 +109,7 @@ fn raise_file_limit() {
 }
 
 /// Binds the address; afterwards the settings have the port that was picked.
-async fn bind(settings: Settings) -> Result<(TcpListener, Settings), Failure> {
+pub(crate) async fn bind(settings: Settings) -> Result<(TcpListener, Settings), Failure> {
     let listener = TcpListener::bind(settings.address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => Failure::failed(format!(
             "{} is in use by another program. Give another address with --listen; port 0 picks a free one",
@@ -137,17 +137,17 @@ fn start_metrics() -> Result<PrometheusHandle, Failure> {
 }
 
 /// Hears SIGTERM and SIGINT: the first one asks to stop, the second one not to wait any longer.
-struct Signals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn listen() -> Result<Self, Failure> {
+    pub(crate) fn listen() -> Result<Self, Failure> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -122,7 +122,7 @@ fn is_token(text: &str) -> bool {
 }
 
 /// A value as a header can hold it.
-fn encoded(value: &str) -> String {
+pub(crate) fn encoded(value: &str) -> String {
     let odd = value.bytes().any(|byte| !(0x20..=0x7e).contains(&byte));
     let trimmed = value.trim_matches(' ').len() < value.len();
     let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");

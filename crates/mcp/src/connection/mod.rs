@@ -6,7 +6,7 @@
 mod ask;
 mod calling;
 mod headers;
-pub(crate) use headers::marks as marks_of;
+pub(crate) use headers::{encoded, marks as marks_of};
 pub(crate) mod hub;
 mod listing;
 mod negotiation;

@@ -8,8 +8,10 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use super::bridge::BRIDGE;
 use super::client::{Client, Peer, Voice};
 use super::exchange::{Exchange, Outcome};
+use super::line::Lines;
 use super::message::{INVALID_REQUEST, Id, Incoming};
 use super::reply::{Events, First, Reply, Ties};
 use super::session::{Answering, Session};
@@ -48,8 +50,9 @@ pub struct Visit<'a> {
 /// All that is going on between clients and what is served to them.
 pub struct Front {
     sessions: Sessions,
+    pub(super) lines: Lines,
     suspended: Suspended,
-    limits: Limits,
+    pub(super) limits: Limits,
 }
 
 impl Front {
@@ -57,12 +60,13 @@ impl Front {
     pub fn new(limits: Limits) -> Self {
         let sessions = Sessions::default();
         sessions.sweep(limits.idle);
-        Self { sessions, suspended: Suspended::default(), limits }
+        Self { sessions, lines: Lines::default(), suspended: Suspended::default(), limits }
     }
 
     /// Ends all sessions and streams.
     pub fn close(&self) {
         self.sessions.clear();
+        self.lines.clear();
     }
 
     /// A message of a client. `open` makes what is served, for a new session or for a request that has none.
@@ -313,9 +317,6 @@ impl Front {
     }
 }
 
-/// Says that a request comes from a pipe, by somebody who carries it from there.
-pub const BRIDGE: &str = "kitbag-bridge";
-
 enum Era {
     Begin,
     Session(Arc<Session>),
@@ -342,7 +343,7 @@ fn is_modern(message: &Incoming) -> bool {
 }
 
 /// What a client says when it begins a session.
-fn greeting(params: Option<&RawValue>) -> Result<Peer, Fault> {
+pub(super) fn greeting(params: Option<&RawValue>) -> Result<Peer, Fault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Greeting {
@@ -366,7 +367,7 @@ fn greeting(params: Option<&RawValue>) -> Result<Peer, Fault> {
     })
 }
 
-fn hello(session: &Session) -> Outcome {
+pub(super) fn hello(session: &Session) -> Outcome {
     let mut hello = session.service().hello();
     if let Some(Value::Object(extensions)) = hello.capabilities.get_mut("extensions") {
         // Their requests cannot say that their client knows tasks.
@@ -414,7 +415,7 @@ fn complete(result: Box<RawValue>) -> Box<RawValue> {
 }
 
 /// Begins a request in a session.
-fn begin(
+pub(super) fn begin(
     session: &Arc<Session>,
     id: Id,
     method: String,
@@ -446,7 +447,7 @@ fn begin(
 }
 
 /// A client said something in its session.
-fn notified(session: &Arc<Session>, method: String, params: Option<Box<RawValue>>) {
+pub(super) fn notified(session: &Arc<Session>, method: String, params: Option<Box<RawValue>>) {
     if method == "notifications/cancelled" {
         let read: Option<Value> = params.and_then(|params| serde_json::from_str(params.get()).ok());
         if let Some(id) = read.and_then(|params| Id::of(params.get("requestId")?)) {

@@ -8,12 +8,13 @@ use tokio::time::timeout;
 
 use super::Fault;
 use super::exchange::{Event, Exchange, Outcome};
+use super::line::Heard;
 use super::message::{Id, response};
 use super::session::Session;
 use super::suspended::Suspended;
 
 /// How often a stream with nothing to say shows that it lives.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// When a client that lost its stream should come back, in milliseconds.
 const RETRY: u32 = 1000;
@@ -36,6 +37,8 @@ pub enum Body {
     Json(String),
     /// A stream of events.
     Events(Events),
+    /// The stream of a client of the older way.
+    Line(Heard),
 }
 
 impl Reply {
@@ -56,6 +59,10 @@ impl Reply {
     pub(super) fn events(events: Events) -> Self {
         Self { status: 200, session: None, body: Body::Events(events) }
     }
+
+    pub(super) fn heard(heard: Heard) -> Self {
+        Self { status: 200, session: None, body: Body::Line(heard) }
+    }
 }
 
 /// What becomes of an exchange whose reader goes.
@@ -75,14 +82,12 @@ pub struct Events {
     primed: bool,
     numbered: bool,
     over: bool,
-    /// The client before sessions had an address for what it says.
-    pub(super) preamble: Option<String>,
 }
 
 impl Events {
     pub(super) fn new(exchange: Arc<Exchange>, place: u64, ties: Ties) -> Self {
         let numbered = matches!(ties, Ties::Session(_));
-        Self { exchange, place, ties, primed: true, numbered, over: false, preamble: None }
+        Self { exchange, place, ties, primed: true, numbered, over: false }
     }
 
     /// Begins with the number from which the stream can be taken up.
@@ -131,9 +136,6 @@ impl Events {
 
     /// The next piece of the stream.
     pub async fn next(&mut self) -> Option<String> {
-        if let Some(preamble) = self.preamble.take() {
-            return Some(preamble);
-        }
         if !self.primed {
             self.primed = true;
             return Some(format!("id: {}-{}\nretry: {RETRY}\ndata:\n\n", self.exchange.number, self.place));

@@ -7,7 +7,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kitbag_mcp::serve::{self, Events, Reply, Visit};
+use kitbag_mcp::serve::{self, Events, Heard, Reply, Visit};
 use tokio_stream::StreamExt;
 
 use super::door::{Guest, Named, Wishes};
@@ -24,17 +24,8 @@ pub(crate) async fn post(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let guest = Guest::new(&app, &parts, named).await?;
-    if !is_json(&parts) {
-        let fault = serve::Fault::new(-32000, "a message is `application/json`").with_status(415);
-        return Ok(answered(Reply::fault(None, fault)));
-    }
-    let body = read(body, app.settings().max_body_bytes).await?;
     let (owner, place) = (format!("{} {}", guest.org, guest.who), parts.uri.path().to_owned());
-    let rate = app.settings().mcp_rate;
-    if !app.gateway().pace.allows(&owner, rate) {
-        let message = format!("more than {rate} requests a second; come back in a second");
-        return Err(ApiError::new(Code::RateLimited, message));
-    }
+    let Some(body) = incoming(&app, &owner, &parts, body).await? else { return Ok(no_json()) };
     let visit = Visit { owner: &owner, place: &place, headers: &parts.headers };
     let reply = app.gateway().front.post(&visit, &body, || async {
         let wishes = Wishes::read(&app, &parts.headers, &query)?;
@@ -70,15 +61,68 @@ pub(crate) async fn delete(
     Ok(answered(app.gateway().front.delete(&visit)))
 }
 
+/// A client of the older way opens its stream.
+pub(crate) async fn open_sse(
+    State(app): State<App>,
+    named: Path<Named>,
+    query: RawQuery,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let (parts, _) = request.into_parts();
+    let guest = Guest::new(&app, &parts, named).await?;
+    let owner = format!("{} {}", guest.org, guest.who);
+    let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
+    let reply = app.gateway().front.open_sse(&visit, "/messages", || async {
+        let wishes = Wishes::read(&app, &parts.headers, &query)?;
+        let view = View::open(&app, guest, owner.clone(), wishes).await?;
+        Ok(view as std::sync::Arc<dyn serve::Service>)
+    });
+    Ok(answered(reply.await))
+}
+
+/// A message of a client of the older way.
+pub(crate) async fn message(
+    State(app): State<App>,
+    named: Path<Named>,
+    query: RawQuery,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let guest = Guest::new(&app, &parts, named).await?;
+    let owner = format!("{} {}", guest.org, guest.who);
+    let Some(body) = incoming(&app, &owner, &parts, body).await? else { return Ok(no_json()) };
+    let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
+    let asked = query.0.unwrap_or_default();
+    let line = url::form_urlencoded::parse(asked.as_bytes()).find(|(name, _)| name == serve::LINE);
+    let line = line.map(|(_, line)| line.into_owned()).unwrap_or_default();
+    Ok(answered(app.gateway().front.message(&visit, &line, &body)))
+}
+
 fn is_json(parts: &Parts) -> bool {
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
-async fn read(body: Body, most: usize) -> Result<Bytes, ApiError> {
-    axum::body::to_bytes(body, most)
+fn no_json() -> Response {
+    let fault = serve::Fault::new(-32000, "a message is `application/json`").with_status(415);
+    answered(Reply::fault(None, fault))
+}
+
+/// The bytes of a message that may come in; none if it is not even said to be JSON.
+async fn incoming(app: &App, owner: &str, parts: &Parts, body: Body) -> Result<Option<Bytes>, ApiError> {
+    if !is_json(parts) {
+        return Ok(None);
+    }
+    let most = app.settings().max_body_bytes;
+    let body = axum::body::to_bytes(body, most)
         .await
-        .map_err(|_| ApiError::new(Code::PayloadTooLarge, format!("a message has at most {most} bytes")))
+        .map_err(|_| ApiError::new(Code::PayloadTooLarge, format!("a message has at most {most} bytes")))?;
+    let rate = app.settings().mcp_rate;
+    if !app.gateway().pace.allows(owner, rate) {
+        let message = format!("more than {rate} requests a second; come back in a second");
+        return Err(ApiError::new(Code::RateLimited, message));
+    }
+    Ok(Some(body))
 }
 
 /// What goes back.
@@ -90,14 +134,8 @@ fn answered(reply: Reply) -> Response {
             let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             (status, [json], text).into_response()
         }
-        serve::Body::Events(events) => {
-            let headers = [
-                (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-                (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-                (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
-            ];
-            (status, headers, Body::from_stream(pieces(events))).into_response()
-        }
+        serve::Body::Events(events) => streamed(status, Stream::Events(events)),
+        serve::Body::Line(heard) => streamed(status, Stream::Line(heard)),
     };
     if let Some(session) = reply.session.and_then(|session| HeaderValue::from_str(&session).ok()) {
         response.headers_mut().insert("mcp-session-id", session);
@@ -108,13 +146,36 @@ fn answered(reply: Reply) -> Response {
     response
 }
 
-fn pieces(events: Events) -> impl tokio_stream::Stream<Item = Result<String, Infallible>> {
+/// What goes on and on.
+enum Stream {
+    Events(Events),
+    Line(Heard),
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<String> {
+        match self {
+            Self::Events(events) => events.next().await,
+            Self::Line(heard) => heard.next().await,
+        }
+    }
+}
+
+fn streamed(status: StatusCode, stream: Stream) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+    ];
+    (status, headers, Body::from_stream(pieces(stream))).into_response()
+}
+
+fn pieces(mut stream: Stream) -> impl tokio_stream::Stream<Item = Result<String, Infallible>> {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     tokio::spawn(async move {
-        let mut events = events;
         loop {
             let next = tokio::select! {
-                next = events.next() => next,
+                next = stream.next() => next,
                 // Who hung up hears nothing any more.
                 () = sender.closed() => return,
             };

@@ -8,6 +8,7 @@ mod import;
 mod places;
 mod show;
 mod sign_in;
+mod stdio;
 
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -22,6 +23,11 @@ use crate::output::{Output, plain, table, text};
 const SERVERS: &str = "/v1/orgs/local/mcp-servers";
 
 pub(crate) async fn run(place: &Place, command: McpCommand, output: &Output) -> Result<ExitCode, Failure> {
+    let command = match command {
+        // It needs a server that outlives one request.
+        McpCommand::Stdio(flags) => return stdio::run(place, flags).await,
+        other => other,
+    };
     let client = Client::open(place).await?;
     let done = match command {
         McpCommand::Config(flags) => config::run(&client, place, &flags, output).await,
@@ -93,6 +99,7 @@ async fn dispatch(client: &Client, command: McpCommand, output: &Output) -> Resu
         McpCommand::Import(flags) => import::run(client, &flags, output).await,
         // It needs to know the place, too, and was done before.
         McpCommand::Config(_) => Ok(ExitCode::SUCCESS),
+        McpCommand::Stdio(_) => Err(Failure::failed("a bridge is no request")),
     }
 }
 
