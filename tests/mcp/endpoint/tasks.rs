@@ -121,7 +121,7 @@ on_both! {
         assert!(failed["result"]["content"][0]["text"].as_str().unwrap().contains("it did not work"), "{failed}");
         // Who does not know tasks waits.
         let plain = Client::new(&server, APP);
-        assert_eq!(plain.call("wait", json!({ "seconds": 1 })).await.result()["structuredContent"], json!({ "waited": 1 }));
+        assert_eq!(plain.call("wait", json!({ "seconds": 1.0 })).await.result()["structuredContent"], json!({ "waited": 1.0 }));
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
             let refused = on(&plain, method, &task).await;
             assert_eq!((refused.status.as_u16(), &refused.error()["code"]), (400, &json!(-32021)));
@@ -159,7 +159,7 @@ on_both! {
         let mut server = with_tools(&database).await;
         let (over, cut, waits) = {
             let client = client(&server, APP, true);
-            let over = begin(&client, "wait", json!({ "seconds": 1 })).await;
+            let over = begin(&client, "wait", json!({ "seconds": 1.0 })).await;
             until(&client, &over, "completed").await;
             let waits = begin(&client, "careful", json!({ "word": "yes" })).await;
             (over, begin(&client, "wait", json!({ "seconds": 600 })).await, waits)
@@ -168,7 +168,7 @@ on_both! {
         server.wait();
         let server = serve(&database);
         let client = client(&server, APP, true);
-        assert_eq!(get(&client, &over).await["result"]["structuredContent"], json!({ "waited": 1 }));
+        assert_eq!(get(&client, &over).await["result"]["structuredContent"], json!({ "waited": 1.0 }));
         let failed = get(&client, &cut).await;
         assert_eq!((&failed["status"], &failed["error"]["data"]["code"]), (&json!("failed"), &json!("INTERRUPTED")), "{failed}");
         assert!(failed["error"]["code"].is_i64() && failed.get("result").is_none(), "{failed}");
@@ -305,7 +305,7 @@ async fn tasks_of_servers_are_passed_on() {
         let late = begin(&client, &format!("{prefix}late_task"), json!({})).await;
         assert_eq!(until(&client, &late, "completed").await["result"]["content"][0]["text"], "Late, but done.");
         let early = begin(&client, &format!("{prefix}slow_compute"), json!({ "seconds": 600 })).await;
-        assert_eq!(on(&client, "tasks/cancel", &early).await.result(), &json!({ "resultType": "complete" }));
+        assert_eq!(on(&client, "tasks/cancel", &early).await.result()["resultType"], "complete");
         assert_eq!(until(&client, &early, "cancelled").await["ttlMs"], 600_000);
         let stranger = token(&server, "another", &["use"]).await;
         let stranger = self::client(&server, &path, true).with_token(&stranger);
