@@ -8,6 +8,7 @@ mod endpoint;
 mod ids;
 mod kit;
 mod many;
+mod pipes;
 mod processes;
 mod reach;
 mod real;
