@@ -176,5 +176,5 @@ impl<'a> Client<'a> {
 /// A token with these scopes.
 pub(crate) async fn token(server: &Server, name: &str, scopes: &[&str]) -> String {
     let made = server.post("/v1/orgs/local/tokens", &json!({ "name": name, "scopes": scopes })).await.expect(201);
-    made["token"].as_str().unwrap().to_owned()
+    made["secret"].as_str().unwrap().to_owned()
 }

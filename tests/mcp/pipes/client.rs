@@ -62,7 +62,8 @@ async fn every_kind_of_tool_of_the_running_server() {
     assert!(matches!(calling.await.unwrap(), Err(CallError::Cancelled)));
     let chat = server.get(CHATS).await.expect(200)["items"][0]["id"].as_str().unwrap().to_owned();
     let calls = format!("{CHATS}/{chat}/tool-calls");
-    let is_over = |calls: &Value| calls["items"].as_array().unwrap().iter().any(|call| call["error"]["code"] == "CANCELLED");
+    let is_over =
+        |calls: &Value| calls["items"].as_array().unwrap().iter().any(|call| call["error"]["code"] == "CANCELLED");
     until(&server, &calls, is_over).await;
     connection.close().await;
 
@@ -70,13 +71,17 @@ async fn every_kind_of_tool_of_the_running_server() {
     let file = database.data().join("cli/mcp-stdio.token");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let token = std::fs::read_to_string(&file).unwrap();
-    let asked = server.anonymous(reqwest::Method::GET, "/v1/orgs/local/tokens").bearer_auth(&token).send().await.unwrap();
+    let asked =
+        server.anonymous(reqwest::Method::GET, "/v1/orgs/local/tokens").bearer_auth(&token).send().await.unwrap();
     assert_eq!(asked.status(), 403);
 
     // It is used again, and made again once it is revoked.
     let tokens = async || {
         let all = server.get("/v1/orgs/local/tokens").await.expect(200)["items"].as_array().unwrap().clone();
-        let ours = all.iter().filter(|token| token["name"] == "mcp stdio").map(|token| token["id"].as_str().unwrap().to_owned());
+        let ours = all
+            .iter()
+            .filter(|token| token["name"] == "mcp stdio")
+            .map(|token| token["id"].as_str().unwrap().to_owned());
         ours.collect::<Vec<_>>()
     };
     let first = tokens().await;

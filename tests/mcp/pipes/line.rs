@@ -38,7 +38,8 @@ async fn our_own_client_over_the_older_way() {
     while notices.recv().await.unwrap() != kitbag_mcp::connection::Notice::ToolsChanged {}
     connection.close().await;
 
-    let (connection, _notices) = open(&endpoint(&server, "?toolsets=everything&disabled_tools=mcp:everything~everything:echo")).await;
+    let (connection, _notices) =
+        open(&endpoint(&server, "?toolsets=everything&disabled_tools=mcp:everything~everything:echo")).await;
     let names = names(&connection).await;
     assert!(names.iter().all(|name| name.starts_with("mcp__everything__") && !name.ends_with("__echo")), "{names:?}");
     connection.close().await;
@@ -54,7 +55,10 @@ struct Line {
 impl Line {
     async fn open(server: &Server, token: &str, path: &str) -> Self {
         let response = server.anonymous(Method::GET, path).bearer_auth(token).send().await.unwrap();
-        assert_eq!((response.status().as_u16(), &response.headers()["content-type"]), (200, &"text/event-stream".parse().unwrap()));
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["content-type"]),
+            (200, &"text/event-stream".parse().unwrap())
+        );
         let mut line = Self { response, heard: String::new(), post: String::new() };
         let (event, data) = line.next().await;
         assert_eq!(event, "endpoint");

@@ -92,7 +92,10 @@ pub(crate) struct Pipe {
 impl Pipe {
     pub(crate) fn start(database: &TestDatabase, more: &[&str]) -> Self {
         let mut command = Command::new(BINARY);
-        command.args(["mcp", "stdio"]).args(more).env("KITBAG_DATA", database.data()).kill_on_drop(true);
+        command.args(["mcp", "stdio"]).args(more).env_clear().env("KITBAG_DATA", database.data()).kill_on_drop(true);
+        for name in ["PATH", "HOME", "LANG", "TMPDIR"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap()).lines();

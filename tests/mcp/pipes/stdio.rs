@@ -27,7 +27,8 @@ async fn a_session_with_everything_in_it() {
 
     // How far it is comes before the answer.
     let long = "mcp__everything__trigger-long-running-operation";
-    let params = json!({ "name": long, "arguments": { "duration": 1, "steps": 4 }, "_meta": { "progressToken": "far" } });
+    let params =
+        json!({ "name": long, "arguments": { "duration": 1, "steps": 4 }, "_meta": { "progressToken": "far" } });
     pipe.say(json!({ "id": 4, "method": "tools/call", "params": params })).await;
     let mut far = Vec::new();
     let answer = loop {
@@ -40,12 +41,14 @@ async fn a_session_with_everything_in_it() {
     assert!(answer["id"] == 4 && far.len() >= 3 && far.is_sorted(), "{answer} {far:?}");
 
     // What is taken back ends, unanswered; the rest goes on.
-    let params = json!({ "name": long, "arguments": { "duration": 3600, "steps": 36000 }, "_meta": { "progressToken": 5 } });
+    let params =
+        json!({ "name": long, "arguments": { "duration": 3600, "steps": 36000 }, "_meta": { "progressToken": 5 } });
     pipe.say(json!({ "id": 5, "method": "tools/call", "params": params })).await;
     pipe.until(|message| message["method"] == "notifications/progress").await;
     pipe.say(json!({ "method": "notifications/cancelled", "params": { "requestId": 5 } })).await;
     let chat = server.get(CHATS).await.expect(200)["items"][0]["id"].as_str().unwrap().to_owned();
-    let is_over = |calls: &Value| calls["items"].as_array().unwrap().iter().any(|call| call["error"]["code"] == "CANCELLED");
+    let is_over =
+        |calls: &Value| calls["items"].as_array().unwrap().iter().any(|call| call["error"]["code"] == "CANCELLED");
     until(&server, &format!("{CHATS}/{chat}/tool-calls"), is_over).await;
 
     // What is said by itself is heard.
@@ -95,7 +98,9 @@ async fn flags_say_which_tools() {
         names
     };
     let all = listed(&[]).await;
-    let some = listed(&["--toolsets", "builtin", "--enabled-tools", "mcp:twin~twin:echo", "--disabled-tools", "write_file"]).await;
+    let some =
+        listed(&["--toolsets", "builtin", "--enabled-tools", "mcp:twin~twin:echo", "--disabled-tools", "write_file"])
+            .await;
     assert!(some.contains(&"read_file".to_owned()) && some.contains(&"mcp__twin__echo".to_owned()), "{some:?}");
     assert!(!some.contains(&"write_file".to_owned()) && some.len() < all.len(), "{some:?}");
     assert!(listed(&["--dynamic"]).await.contains(&"call_tool".to_owned()));
@@ -114,7 +119,10 @@ async fn flags_say_which_tools() {
     let mut pipe = Pipe::start(&database, &["--toolsets", "nothing", "--disabled-tools", "never"]);
     let refused = pipe.begin(json!({})).await;
     let message = refused["error"]["message"].as_str().unwrap();
-    assert!(message.contains("Unknown toolset: nothing") && message.contains("Unknown disabled tool: never"), "{refused}");
+    assert!(
+        message.contains("Unknown toolset: nothing") && message.contains("Unknown disabled tool: never"),
+        "{refused}"
+    );
     assert_eq!(pipe.close().await.1, Some(0));
     for flags in [["--toolset", "nothing"], ["--server", "nothing"]] {
         let (said, code, beside) = Pipe::start(&database, &flags).close().await;
@@ -152,7 +160,10 @@ async fn a_server_that_is_restarted_is_found_again() {
     pipe.begin(json!({})).await;
     let before = pipe.names(1).await;
     pipe.say(json!({ "id": 2, "method": "tools/call", "params": { "name": "mcp__twin__sleep", "arguments": { "seconds": 600 } } })).await;
-    let chat = until(&server, CHATS, |chats| !chats["items"][0].is_null()).await["items"][0]["id"].as_str().unwrap().to_owned();
+    let chat = until(&server, CHATS, |chats| !chats["items"][0].is_null()).await["items"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     until(&server, &format!("{CHATS}/{chat}/tool-calls"), |calls| calls["items"][0]["status"] == "running").await;
     server.signal(Signal::KILL);
     server.wait();
@@ -160,7 +171,6 @@ async fn a_server_that_is_restarted_is_found_again() {
     let lost = pipe.until(|message| message["id"] == 2).await;
     assert!(lost["error"]["message"].as_str().unwrap().contains("went away"), "{lost}");
     let server = Server::start(BINARY, &database, &[]);
-    connected(&server, "twin").await;
     assert_eq!(pipe.names(3).await, before);
     // And what is said by itself is heard again.
     install(&server).await;
