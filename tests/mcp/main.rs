@@ -9,6 +9,7 @@ mod fenced;
 mod ids;
 mod kit;
 mod many;
+mod pipes;
 mod processes;
 mod reach;
 mod real;

@@ -165,12 +165,21 @@ mod tests {
         ];
         assert_eq!(said, wanted);
         for (line, kind) in [
-            (json!({"id": 1, "method": "subscriptions/listen", "params": {"_meta": meta}}), Kind::Alone { endless: true }),
+            (
+                json!({"id": 1, "method": "subscriptions/listen", "params": {"_meta": meta}}),
+                Kind::Alone { endless: true },
+            ),
             (json!({"id": "a", "method": "initialize", "params": {}}), Kind::Begin),
             (json!({"id": "a", "method": "tools/list"}), Kind::Request),
             (json!({"method": "notifications/initialized"}), Kind::Begun),
-            (json!({"method": "notifications/cancelled", "params": {"requestId": "x"}}), Kind::Cancel("\"x\"".to_owned())),
-            (json!({"method": "notifications/cancelled", "params": {"_meta": meta, "requestId": 7}}), Kind::Cancel("7".to_owned())),
+            (
+                json!({"method": "notifications/cancelled", "params": {"requestId": "x"}}),
+                Kind::Cancel("\"x\"".to_owned()),
+            ),
+            (
+                json!({"method": "notifications/cancelled", "params": {"_meta": meta, "requestId": 7}}),
+                Kind::Cancel("7".to_owned()),
+            ),
             (json!({"id": 3, "result": {}}), Kind::Said),
             (json!({"method": "notifications/roots/list_changed"}), Kind::Said),
         ] {
@@ -180,7 +189,9 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_told_so() {
-        for (line, code) in [("nonsense", -32700), ("[]", -32600), ("{\"id\":", -32700), ("5", -32600), ("{\"method\":5}", -32600)] {
+        for (line, code) in
+            [("nonsense", -32700), ("[]", -32600), ("{\"id\":", -32700), ("5", -32600), ("{\"method\":5}", -32600)]
+        {
             let answer: Value = serde_json::from_str(&Piped::read(line.as_bytes()).unwrap_err()).unwrap();
             assert_eq!((answer["error"]["code"].as_i64(), answer.get("id")), (Some(code), None), "{line}");
         }

@@ -214,4 +214,3 @@ impl Front {
         Reply::empty(202)
     }
 }
-

@@ -73,7 +73,12 @@ async fn serve(bridge: &Arc<Bridge>, work: &mut JoinSet<()>) {
         };
         let message = Message { text, piped };
         match &message.piped.kind {
-            Kind::Begin | Kind::Alone { .. } | Kind::Request => {
+            // What follows needs the session.
+            Kind::Begin => {
+                let unwanted = bridge.enter(&message);
+                bridge.clone().request(Arc::new(message), unwanted).await;
+            }
+            Kind::Alone { .. } | Kind::Request => {
                 let unwanted = bridge.enter(&message);
                 work.spawn(bridge.clone().request(Arc::new(message), unwanted));
             }

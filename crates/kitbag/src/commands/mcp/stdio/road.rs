@@ -65,8 +65,7 @@ impl Road {
         let query = settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         let http = kitbag_guard::dial::loopback_client()?;
         let found = Mutex::default();
-        let mut road =
-            Self { folder, config: place.config.clone(), http, path: "/mcp".to_owned(), query, found };
+        let mut road = Self { folder, config: place.config.clone(), http, path: "/mcp".to_owned(), query, found };
         let (server, embedded) = road.find(Duration::ZERO).await?;
         let named = road.named(server, flags.toolset, flags.server).await;
         road.found.get_mut().embedded = embedded;
