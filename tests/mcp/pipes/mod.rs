@@ -44,6 +44,7 @@ pub(crate) async fn open(endpoint: &Endpoint) -> (Connection, UnboundedReceiver<
         longest_message: 8 << 20,
         most_tools: 2000,
         pass_environment: Vec::new(),
+        sandbox: None,
     };
     let (sender, notices) = unbounded_channel();
     (Connection::open(endpoint, &options, None, sender).await.unwrap(), notices)
@@ -53,7 +54,7 @@ pub(crate) async fn open(endpoint: &Endpoint) -> (Connection, UnboundedReceiver<
 pub(crate) fn piped(database: &TestDatabase, more: &[&str]) -> Endpoint {
     let args = ["mcp", "stdio"].iter().chain(more).map(|word| (*word).to_owned()).collect();
     let env = vec![("KITBAG_DATA".to_owned(), database.data().display().to_string())];
-    Endpoint::Stdio { command: BINARY.to_owned(), args, cwd: None, env }
+    Endpoint::Stdio { command: BINARY.to_owned(), args, cwd: None, env, fence: None }
 }
 
 /// A call that somebody may stop.
