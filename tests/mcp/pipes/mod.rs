@@ -88,9 +88,12 @@ pub(crate) struct Pipe {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Lines<BufReader<ChildStdout>>,
+    /// The numbers of all answers so far.
+    pub(crate) answered: Vec<Value>,
 }
 
 impl Pipe {
+    #[allow(clippy::disallowed_methods, reason = "it is started around the program, not by it")]
     pub(crate) fn start(database: &TestDatabase, more: &[&str]) -> Self {
         let mut command = Command::new(BINARY);
         command.args(["mcp", "stdio"]).args(more).env_clear().env("KITBAG_DATA", database.data()).kill_on_drop(true);
@@ -100,7 +103,7 @@ impl Pipe {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { stdin: child.stdin.take(), child, stdout }
+        Self { stdin: child.stdin.take(), child, stdout, answered: Vec::new() }
     }
 
     pub(crate) async fn line(&mut self, line: &str) {
@@ -117,6 +120,9 @@ impl Pipe {
         let line = self.stdout.next_line().await.unwrap().expect("a line");
         let message: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(message["jsonrpc"], "2.0", "{message}");
+        if message.get("method").is_none() {
+            self.answered.extend(message.get("id").cloned());
+        }
         message
     }
 

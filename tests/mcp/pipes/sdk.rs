@@ -31,6 +31,7 @@ print(json.dumps([asyncio.run(main(mode)) for mode in ("auto", "legacy")]))
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::disallowed_methods, reason = "it is started around the program, not by it")]
 async fn the_python_client_in_both_eras() {
     let database = TestDatabase::sqlite();
     let server = serve(&database);

@@ -58,6 +58,7 @@ async fn a_session_with_everything_in_it() {
 
     // What is under way when the pipe is closed is answered, then that is all.
     pipe.say(json!({ "id": 7, "method": "tools/call", "params": { "name": long, "arguments": { "duration": 1, "steps": 1 } } })).await;
+    assert!(!pipe.answered.contains(&json!(5)), "{:?}", pipe.answered);
     let (rest, code, beside) = pipe.close().await;
     assert!(rest.iter().any(|message| message["id"] == 7 && message["result"].is_object()), "{rest:?}");
     assert!(rest.iter().all(|message| message["id"] != 5), "{rest:?}");
