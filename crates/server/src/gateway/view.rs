@@ -153,7 +153,11 @@ impl View {
             }
             other => match &self.place {
                 // What we do not know the server may.
-                Place::Server(server) => self.relayed(server, other, params, &client).await,
+                Place::Server(server) => {
+                    let raw = self.relayed(server, other, params, &client).await?;
+                    let is_kept = matches!(other, "skills/list" | "skills/get");
+                    Ok(if is_kept { upstream::cached(raw, client.peer().stateless) } else { raw })
+                }
                 _ => Err(Fault::no_method(other)),
             },
         }
