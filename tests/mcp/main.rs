@@ -13,6 +13,8 @@ mod real;
 mod records;
 mod secrets;
 mod sign_in;
+mod skills;
+mod speaker;
 mod through;
 
 use kitbag_testkit::{Server, TestDatabase};

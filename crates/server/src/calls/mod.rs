@@ -44,6 +44,7 @@ pub(crate) use ask::{Ask, Asked};
 pub(crate) use behind::Stand;
 pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
+pub(crate) use plan::{TOOLSET, WORKSPACE};
 use live::Lives;
 use queue::Queue;
 

@@ -12,6 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::door::{Place, refused};
+use super::skills::Served;
 use crate::app::App;
 use crate::resolution::{Extent, ResolveError};
 use crate::toolsets::{Provider, Tool};
@@ -38,6 +39,8 @@ pub(super) struct Menu {
     pub(super) servers: Vec<ServerKey>,
     /// The toolsets whose tools these are, with their names.
     pub(super) toolsets: Vec<(String, String)>,
+    /// The skills that it may read. A server's own endpoint has its server's and none of ours.
+    pub(super) skills: Vec<Served>,
     listed: OnceLock<[Arc<RawValue>; 2]>,
     index: OnceLock<ToolSearch>,
 }
@@ -77,7 +80,11 @@ impl Menu {
         })?;
         let dynamic = resolution.resolved.dynamic;
         let mut servers: Vec<ServerKey> = resolution.pending().cloned().collect();
-        let tools = resolution.into_tools();
+        let (tools, skills) = resolution.into_tools();
+        let skills = match place {
+            Place::Server(_) => Vec::new(),
+            _ => skills.into_iter().map(Served::new).collect(),
+        };
         for tool in &tools {
             if let ToolId::Mcp { server, .. } = &tool.id
                 && !servers.contains(server)
@@ -95,7 +102,8 @@ impl Menu {
         let entries: Vec<Entry> =
             tools.into_iter().zip(names).map(|(tool, name)| Entry { shown: shown(&tool, &name), name, tool }).collect();
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
-        Ok(Self { entries, by_name, dynamic, servers, toolsets, listed: OnceLock::new(), index: OnceLock::new() })
+        let (listed, index) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { entries, by_name, dynamic, servers, toolsets, skills, listed, index })
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The protocol itself is `kitbag_mcp::serve`'s. This room says what is served to whom: which tools a request resolves to
 //! ([`menu`]), calls of them through the same [`crate::calls`] as everybody's ([`tools`], [`confirm`]), what the servers behind
-//! have beside tools ([`upstream`], [`names`]), and what Kitbag itself has ([`own`]). What need not be changed passes as the
-//! text that it came as.
+//! have beside tools ([`upstream`], [`names`]), and what Kitbag itself has: files of a workspace ([`files`]) and skills
+//! ([`skills`], [`shelves`]). What need not be changed passes as the text that it came as.
 
 mod beside;
 mod chat;
@@ -16,6 +16,8 @@ mod listen;
 mod lists;
 mod menu;
 mod names;
+mod shelves;
+mod skills;
 mod state;
 mod tools;
 mod upstream;
