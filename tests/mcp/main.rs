@@ -1,6 +1,7 @@
 //! MCP servers as tool providers, from outside: the real program, real servers, a real HTTP client.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod apps;
 mod calls;
 mod conformance;
 mod definitions;

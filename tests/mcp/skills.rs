@@ -14,7 +14,8 @@ const OFF: &str = "---\nname: secret\ndescription: Nobody is to see it.\n---\nSh
 
 /// A toolset with two skills that are on and one that is off, and no tools.
 fn kit(id: &str) -> Vec<u8> {
-    let more = "skills:\n  - id: pdf-forms\n  - id: minutes\n    path: skills/notes\n  - id: secret\n    enabled: false\n";
+    let more =
+        "skills:\n  - id: pdf-forms\n  - id: minutes\n    path: skills/notes\n  - id: secret\n    enabled: false\n";
     let files = [
         ("skills/pdf-forms/SKILL.md", PDF),
         ("skills/pdf-forms/reference/fields.md", "# Fields\n"),
@@ -121,7 +122,9 @@ async fn clients_of_both_eras_find_them() {
             for uri in ["skill://kit/secret/SKILL.md", "skill://kit/pdf-forms/reference/fields.md", "x"] {
                 assert_eq!(speaker.refused("skills/get", json!({ "uri": uri })).await, -32602, "{uri}");
             }
-            for uri in ["skill://kit/secret", "skill://kit/pdf-forms/SKILL.md", "skill://kit/pdf-forms/none", "skill://kit"] {
+            for uri in
+                ["skill://kit/secret", "skill://kit/pdf-forms/SKILL.md", "skill://kit/pdf-forms/none", "skill://kit"]
+            {
                 let code = speaker.refused("resources/directory/read", json!({ "uri": uri })).await;
                 assert_eq!(code, -32602, "{uri}");
             }

@@ -65,7 +65,8 @@ impl<'s> Speaker<'s> {
             self.session = Some(session.to_str().unwrap().to_owned());
         }
         let text = response.text().await.unwrap();
-        let last = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).rfind(|line| !line.is_empty());
+        let last =
+            text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).rfind(|line| !line.is_empty());
         serde_json::from_str(last.unwrap_or(&text)).unwrap_or_else(|_| panic!("{method} is answered {text:?}"))
     }
 

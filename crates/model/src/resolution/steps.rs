@@ -35,9 +35,8 @@ impl<T: Listed> Catalogue<'_, T> {
         let pending: Vec<usize> =
             self.servers.iter().enumerate().filter(|(_, server)| may_come(server)).map(|(at, _)| at).collect();
         let skills = |id: &String| step.has_skills_of(id) && rules.has_skills_of(id);
-        let nothing = pending.is_empty()
-            && !rules.marks.iter().any(|mark| mark.is_in())
-            && !self.skilled.iter().any(skills);
+        let nothing =
+            pending.is_empty() && !rules.marks.iter().any(|mark| mark.is_in()) && !self.skilled.iter().any(skills);
         if nothing && problems.0.is_empty() && !lists.say_nothing() {
             problems.add(Problem::NoToolsLeft);
         }

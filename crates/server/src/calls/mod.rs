@@ -44,8 +44,8 @@ pub(crate) use ask::{Ask, Asked};
 pub(crate) use behind::Stand;
 pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
-pub(crate) use plan::{TOOLSET, WORKSPACE};
 use live::Lives;
+pub(crate) use plan::{TOOLSET, WORKSPACE};
 use queue::Queue;
 
 /// So many calls run at the same time; others wait for a place.

@@ -95,6 +95,15 @@ pub(super) fn escaped(path: &str) -> String {
     url.map_or_else(|| path.to_owned(), |url| url.path().trim_start_matches('/').to_owned())
 }
 
+/// One name in an address, whatever it has in it.
+pub(super) fn escaped_part(name: &str) -> String {
+    let mut url = "x:///".parse::<url::Url>().ok();
+    if let Some(mut segments) = url.as_mut().and_then(|url| url.path_segments_mut().ok()) {
+        segments.clear().push(name);
+    }
+    url.map_or_else(|| name.to_owned(), |url| url.path().strip_prefix('/').unwrap_or_default().to_owned())
+}
+
 /// The path that the end of an address means.
 pub(super) fn path_of(text: &str) -> Option<WorkPath> {
     let pair = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));

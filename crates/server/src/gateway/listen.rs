@@ -235,7 +235,8 @@ impl View {
         match method {
             "resources/subscribe" => {
                 let menu = self.menu().await?;
-                if !super::files::is_file(&uri) && super::skills::of(&menu, &uri).is_none() {
+                let ours = super::skills::of(&menu, &uri).is_some() || super::apps::of(&menu, &uri).is_some();
+                if !super::files::is_file(&uri) && (!ours || matches!(self.place, Place::Server(_))) {
                     let server = self.only(&menu).cloned().or_else(|| names::resource_of(&uri).map(|(key, _)| key));
                     let newest = server.is_some_and(|server| self.app.servers().is_stateless(&self.org, &server));
                     if newest {

@@ -7,12 +7,12 @@ use kitbag_model::ServerKey;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::menu::Menu;
+use super::menu::{Menu, is_plain};
+use super::skills::Served;
 use super::tools::internal;
 use super::upstream::{cached, is_extension};
 use super::view::View;
-use super::skills::Served;
-use super::{door::Place, files, names, skills};
+use super::{apps, door::Place, files, names, skills};
 
 /// How many pages of one server's list are asked for where there are many servers.
 const PAGES: usize = 50;
@@ -27,7 +27,7 @@ const LISTS: [(&str, &str, &str); 3] = [
 impl View {
     /// Whether what clients see here are the servers' own names: there is one server at most.
     pub(super) fn is_plain(&self, menu: &Menu) -> bool {
-        !matches!(self.place, Place::Everything) && menu.servers.len() <= 1
+        is_plain(&self.place, &menu.servers)
     }
 
     /// The only server, where there is one.
@@ -140,6 +140,12 @@ impl View {
         if let Some(served) = skills::of(&menu, &uri) {
             return match method {
                 "resources/read" => Ok(cached(served.read(self, &uri, stateless).await?, stateless)),
+                _ => Ok(nothing()),
+            };
+        }
+        if let Some(entry) = apps::of(&menu, &uri).filter(|_| !matches!(self.place, Place::Server(_))) {
+            return match method {
+                "resources/read" => Ok(cached(apps::read(self, &entry.tool, &uri, stateless).await?, stateless)),
                 _ => Ok(nothing()),
             };
         }

@@ -11,6 +11,7 @@ use kitbag_model::{OrgId, ServerKey, ToolId};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use super::apps;
 use super::door::{Place, refused};
 use super::skills::Served;
 use crate::app::App;
@@ -99,12 +100,24 @@ impl Menu {
             }
         }
         let names = names(place, &tools);
-        let entries: Vec<Entry> =
-            tools.into_iter().zip(names).map(|(tool, name)| Entry { shown: shown(&tool, &name), name, tool }).collect();
+        let plain = is_plain(place, &servers);
+        let entry = |(tool, name): (Tool, String)| {
+            let mut shown = shown(&tool, &name);
+            if !matches!(place, Place::Server(_)) {
+                apps::mark(&tool, &mut shown, plain);
+            }
+            Entry { shown, name, tool }
+        };
+        let entries: Vec<Entry> = tools.into_iter().zip(names).map(entry).collect();
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
         let (listed, index) = (OnceLock::new(), OnceLock::new());
         Ok(Self { entries, by_name, dynamic, servers, toolsets, skills, listed, index })
     }
+}
+
+/// Whether what clients see of servers is under the servers' own names: there is one server at most.
+pub(super) fn is_plain(place: &Place, servers: &[ServerKey]) -> bool {
+    !matches!(place, Place::Everything) && servers.len() <= 1
 }
 
 /// The names of tools where a client finds them: their own where that is clear, else those that models see everywhere.

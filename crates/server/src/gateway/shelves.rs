@@ -10,11 +10,11 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::menu::Menu;
+use super::names;
 use super::skills::{self, no_folder};
 use super::tools::internal;
 use super::upstream::{cached, is_extension};
 use super::view::View;
-use super::names;
 
 /// So many skills of our own are on one page.
 const PAGE: usize = 50;

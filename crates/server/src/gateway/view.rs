@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kitbag_mcp::connection::Boxed;
-use kitbag_mcp::manager::ServerState;
+use kitbag_mcp::manager::{APP, ServerState, UI};
 use kitbag_mcp::serve::{Ask, Client, Fault, Hello, Service, Voice};
 use kitbag_mcp::shallow::Shallow;
 use kitbag_model::resolution::Lists;
@@ -206,6 +206,7 @@ async fn hello(app: &App, org: &OrgId, place: &Place, menu: &Menu) -> Result<Hel
     });
     capabilities["prompts"] = json!({ "listChanged": true });
     capabilities["extensions"]["io.modelcontextprotocol/skills"] = json!({ "directoryRead": true });
+    capabilities["extensions"][UI] = json!({ "mimeTypes": [APP] });
     if !menu.servers.is_empty() {
         capabilities["completions"] = json!({});
     }

@@ -36,7 +36,11 @@ impl OfferedSkill {
 
 impl Toolsets {
     /// The files of a skill, by path. None of one that has more than a skill may have: an import lets none in.
-    pub(crate) async fn skill_files(&self, org: &OrgId, skill: &OfferedSkill) -> Result<Vec<ToolsetFile>, ToolsetError> {
+    pub(crate) async fn skill_files(
+        &self,
+        org: &OrgId,
+        skill: &OfferedSkill,
+    ) -> Result<Vec<ToolsetFile>, ToolsetError> {
         let most = u32::try_from(MOST_FILES).unwrap_or(u32::MAX);
         let mut tx = self.store.read_beside(org).await?;
         let files = tx.toolset_files_below(&skill.toolset, &skill.folder, most.saturating_add(1)).await?;
