@@ -148,6 +148,14 @@ pub(crate) async fn conforms(way: &str, fixture: &str, revision: &str, url: &str
     assert!(wrong.is_empty(), "what fails is not what is known to fail:\n{}", wrong.join("\n"));
 }
 
+/// Runs what there is for skills. All of it passes.
+pub(crate) async fn skills_conform(url: &str) {
+    for scenario in SKILLS {
+        let (ran, failures) = suite(url, &["--scenario", scenario, "--force", "--spec-version", "2026-07-28"]).await;
+        assert!(ran.contains(scenario) && failures.is_empty(), "{url}: {failures:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_fixture_of_the_session_era_conforms() {
     let fixture = Fixture::start("session").await;

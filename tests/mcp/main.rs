@@ -1,6 +1,7 @@
 //! MCP servers as tool providers, from outside: the real program, real servers, a real HTTP client.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod apps;
 mod calls;
 mod conformance;
 mod definitions;
@@ -17,6 +18,8 @@ mod records;
 mod revisions;
 mod secrets;
 mod sign_in;
+mod skills;
+mod speaker;
 mod through;
 
 use kitbag_testkit::{Server, TestDatabase};

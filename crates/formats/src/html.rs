@@ -29,15 +29,7 @@ pub enum HtmlError {
 
 /// The page with the data in it.
 pub fn with_data(page: &[u8], data: &Value) -> Result<String, HtmlError> {
-    if page.len() > MOST_PAGE_BYTES {
-        return Err(HtmlError::TooLarge);
-    }
-    if page.starts_with(&[0xFE, 0xFF]) || page.starts_with(&[0xFF, 0xFE]) {
-        return Err(HtmlError::Utf16);
-    }
-    let page = std::str::from_utf8(page).map_err(|error| HtmlError::NotUtf8 { at: error.valid_up_to() })?;
-    // A mark in the middle of a text is a character.
-    let page = page.strip_prefix('\u{FEFF}').unwrap_or(page);
+    let page = text(page)?;
     let script = script(data);
     let mut made = String::with_capacity(page.len() + script.len() + 16);
     let prologue = Prologue::of(page);
@@ -50,11 +42,28 @@ pub fn with_data(page: &[u8], data: &Value) -> Result<String, HtmlError> {
     Ok(made)
 }
 
+/// A page as text, without the mark that some begin with: in the middle of a text it would be a character.
+pub fn text(page: &[u8]) -> Result<&str, HtmlError> {
+    if page.len() > MOST_PAGE_BYTES {
+        return Err(HtmlError::TooLarge);
+    }
+    if page.starts_with(&[0xFE, 0xFF]) || page.starts_with(&[0xFF, 0xFE]) {
+        return Err(HtmlError::Utf16);
+    }
+    let page = std::str::from_utf8(page).map_err(|error| HtmlError::NotUtf8 { at: error.valid_up_to() })?;
+    Ok(page.strip_prefix('\u{FEFF}').unwrap_or(page))
+}
+
 /// The script that sets the data, and then takes itself out of the document.
+fn script(data: &Value) -> String {
+    format!("<script>window.__TOOL_DATA__={};document.currentScript.remove()</script>", literal(data))
+}
+
+/// Data as an expression in a script of a page.
 ///
 /// The data is JSON in a text, not an object in the source: an object in the source would lose a key `__proto__`. No `<`
 /// and no `>` is left that could end the script or open a comment, and no character that ends a line of a script.
-fn script(data: &Value) -> String {
+pub fn literal(data: &Value) -> String {
     let text = Value::String(data.to_string()).to_string();
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -67,7 +76,7 @@ fn script(data: &Value) -> String {
             other => safe.push(other),
         }
     }
-    format!("<script>window.__TOOL_DATA__=JSON.parse({safe});document.currentScript.remove()</script>")
+    format!("JSON.parse({safe})")
 }
 
 /// What stands before the first tag.

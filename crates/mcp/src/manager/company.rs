@@ -7,6 +7,11 @@ use serde_json::{Map, Value, json};
 use crate::connection::{Answers, Boxed};
 use crate::resolve::Redactor;
 
+/// The extension for pages of tools, and what such a page is.
+pub const UI: &str = "io.modelcontextprotocol/ui";
+/// The type of a page that is shown with a tool's result.
+pub const APP: &str = "text/html;profile=mcp-app";
+
 /// Stands beside a connection with a session. What it offers is what some client of ours may have: a server that asks is
 /// answered by who made the call, and only without one from here, where nobody is.
 #[derive(Clone, Copy, Debug)]
@@ -14,11 +19,13 @@ pub(super) struct Desk;
 
 impl Answers for Desk {
     fn capabilities(&self, stateless: bool) -> Map<String, Value> {
-        match json!({"elicitation": {}, "sampling": {}, "roots": {}}) {
-            // Without a session every request says it for itself.
-            Value::Object(offered) if !stateless => offered,
-            _ => Map::new(),
+        // Pages of tools are shown by clients of ours that can: a server may offer them.
+        let mut offered = Map::from_iter([("extensions".to_owned(), json!({ UI: { "mimeTypes": [APP] } }))]);
+        // Without a session every request says the rest for itself.
+        if !stateless {
+            offered.extend(["elicitation", "sampling", "roots"].map(|name| (name.to_owned(), json!({}))));
         }
+        offered
     }
 
     fn answer(&self, method: &str, _params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {

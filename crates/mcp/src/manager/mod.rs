@@ -31,6 +31,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
+pub use company::{APP, UI};
 pub use settings::{Backoff, Settings, TokenSource, Variables};
 pub use state::{Change, Configured, Listed, ManagerError, ServerState, Start, Status};
 

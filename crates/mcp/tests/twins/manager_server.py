@@ -15,6 +15,7 @@ It needs nothing but Python, speaks the revisions with a session, and starts fas
   --timid         ends when it is asked something that it does not know
   --extra NAME    has one tool more
   --describe FILE says of its tool echo what FILE says at that moment
+  --app           has a tool with a page, for clients that say that they show pages
 """
 
 import json
@@ -29,6 +30,8 @@ tools = ["echo", "pid", "lists", "change", "environment", "say", "refuse", "slee
 lists = 0
 frozen = False
 questions, answers = {}, {}
+shows_pages = False
+PAGE = "ui://twin/page"
 
 
 def flag(name):
@@ -88,6 +91,8 @@ def call(name, args, token):
         send({"id": number, "method": "elicitation/create", "params": {"message": args["text"], "requestedSchema": {"type": "object"}}})
         questions[number].wait()
         return text(json.dumps(answers[number]))
+    if name == "shown":
+        return text("shown")
     if name == "spawn":
         child = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL, start_new_session=True)
         return text(child.pid)
@@ -95,12 +100,15 @@ def call(name, args, token):
 
 
 def answer(request):
-    global lists
+    global lists, shows_pages
     method, params = request["method"], request.get("params") or {}
     if method == "initialize":
+        ui = params["capabilities"].get("extensions", {}).get("io.modelcontextprotocol/ui", {})
+        shows_pages = "--app" in sys.argv and "text/html;profile=mcp-app" in ui.get("mimeTypes", [])
+        more = {"resources": {}} if shows_pages else {}
         return {
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {"listChanged": True}, "logging": {}},
+            "capabilities": {"tools": {"listChanged": True}, "logging": {}, **more},
             "serverInfo": {"name": "twin", "version": "1"},
         }
     if method == "ping":
@@ -116,9 +124,16 @@ def answer(request):
         if flag("--describe"):
             with open(flag("--describe"), encoding="utf-8") as file:
                 listed["tools"][0]["description"] = file.read()
+        if shows_pages:
+            ui = {"resourceUri": PAGE, "visibility": ["app"]}
+            listed["tools"].append({"name": "shown", "inputSchema": {"type": "object"}, "_meta": {"ui": ui}})
         if flag("--ttl"):
             listed["ttlMs"] = int(flag("--ttl"))
         return listed
+    if method == "resources/read" and shows_pages and params["uri"] == PAGE:
+        csp = {"connectDomains": ["https://example.org"]}
+        content = {"uri": PAGE, "mimeType": "text/html;profile=mcp-app", "text": "<p>theirs</p>", "_meta": {"ui": {"csp": csp}}}
+        return {"contents": [content]}
     if method == "tools/call":
         return call(params["name"], params.get("arguments") or {}, params.get("_meta", {}).get("progressToken"))
     if "--timid" in sys.argv:

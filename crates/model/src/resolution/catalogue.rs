@@ -44,6 +44,7 @@ pub struct Catalogue<'a, T> {
     pub(super) toolsets: &'a [String],
     pub(super) servers: &'a [ConfiguredServer],
     pub(super) gone: &'a [ToolId],
+    pub(super) skilled: &'a [String],
     names: OnceLock<Names>,
 }
 
@@ -59,7 +60,13 @@ impl<'a, T: Listed> Catalogue<'a, T> {
     /// The tools in catalogue order; the ids of all toolsets, those without tools too (`builtin` is one if it has tools); the servers
     /// that are configured; and tools that a server had once and no longer lists, which are known names all the same.
     pub fn new(tools: &'a [T], toolsets: &'a [String], servers: &'a [ConfiguredServer], gone: &'a [ToolId]) -> Self {
-        Self { tools, toolsets, servers, gone, names: OnceLock::new() }
+        Self { tools, toolsets, servers, gone, skilled: &[], names: OnceLock::new() }
+    }
+
+    /// The same, with toolsets that have skills: what has nothing but skills is there too.
+    #[must_use]
+    pub fn with_skills(self, skilled: &'a [String]) -> Self {
+        Self { skilled, ..self }
     }
 
     /// The tools that have this name: as an id, else as a model sees it, else as their toolset or server calls them. Of names that

@@ -40,6 +40,14 @@ impl Rules {
         self.toolsets.as_ref().is_none_or(|list| list.iter().any(|entry| entry.eq_ignore_ascii_case(toolset)))
     }
 
+    /// Skills come and go with their toolset: a tool that is named alone brings none and takes none.
+    pub(super) fn has_skills_of(&self, toolset: &str) -> bool {
+        let names_it = |list: &[(String, Selector)]| {
+            list.iter().any(|(_, selector)| matches!(selector, Selector::Toolset(id) if id == toolset))
+        };
+        (self.has_toolset(toolset) || names_it(&self.enabled)) && !names_it(&self.disabled)
+    }
+
     fn admits(&self, id: &ToolId, toolset: &str, name: &str) -> bool {
         let enabled = || self.enabled.iter().any(|(_, selector)| selector.fits_by_id(id, toolset, name));
         let disabled = || self.disabled.iter().any(|(_, selector)| selector.fits(id, toolset, name));
@@ -89,6 +97,11 @@ impl Resolved {
         let ToolId::Mcp { server, .. } = id else { return false };
         let name = model_name::of(id);
         self.steps.iter().all(|step| step.admits(id, server.toolset.as_str(), &name))
+    }
+
+    /// Whether the rules have the skills of this toolset.
+    pub fn has_skills_of(&self, toolset: &str) -> bool {
+        self.steps.iter().all(|step| step.has_skills_of(toolset))
     }
 
     pub(super) fn may_admit(&self, key: &ServerKey) -> bool {

@@ -34,7 +34,9 @@ impl<T: Listed> Catalogue<'_, T> {
         let may_come = |server: &ConfiguredServer| step.is_pending(server) && rules.may_admit(&server.key);
         let pending: Vec<usize> =
             self.servers.iter().enumerate().filter(|(_, server)| may_come(server)).map(|(at, _)| at).collect();
-        let nothing = pending.is_empty() && !rules.marks.iter().any(|mark| mark.is_in());
+        let skills = |id: &String| step.has_skills_of(id) && rules.has_skills_of(id);
+        let nothing =
+            pending.is_empty() && !rules.marks.iter().any(|mark| mark.is_in()) && !self.skilled.iter().any(skills);
         if nothing && problems.0.is_empty() && !lists.say_nothing() {
             problems.add(Problem::NoToolsLeft);
         }
@@ -120,6 +122,7 @@ impl<T: Listed> Step<'_, '_, T> {
                 let mut tools = self.catalogue.tools.iter().enumerate();
                 tools.any(|(place, tool)| is_it(tool.toolset()) && self.has(place))
                     || self.catalogue.servers.iter().any(|s| is_it(s.key.toolset.as_str()) && self.is_pending(s))
+                    || self.catalogue.skilled.iter().any(|id| is_it(id) && self.has_skills_of(id))
             }
         }
     }
@@ -207,6 +210,11 @@ impl<T: Listed> Step<'_, '_, T> {
     /// Whether the step before left this tool.
     fn has(&self, place: usize) -> bool {
         self.before.is_none_or(|before| before.has(place))
+    }
+
+    /// Whether the step before left the skills of this toolset.
+    fn has_skills_of(&self, toolset: &str) -> bool {
+        self.before.is_none_or(|before| before.has_skills_of(toolset))
     }
 
     /// Whether tools of this server may come that nobody has seen yet.

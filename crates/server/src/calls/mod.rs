@@ -45,6 +45,7 @@ pub(crate) use behind::Stand;
 pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
 use live::Lives;
+pub(crate) use plan::{TOOLSET, WORKSPACE};
 use queue::Queue;
 
 /// So many calls run at the same time; others wait for a place.

@@ -10,8 +10,8 @@ use crate::toolsets::Callable;
 use crate::workspaces::{Lease, WorkspaceError, Workspaces};
 
 /// Where a tool sees its workspace, and its toolset's files.
-const WORKSPACE: &str = "/workspace";
-const TOOLSET: &str = "/toolset";
+pub(crate) const WORKSPACE: &str = "/workspace";
+pub(crate) const TOOLSET: &str = "/toolset";
 
 /// Where blobs of a chat are put.
 pub(super) enum BlobsOf<'a> {

@@ -79,21 +79,39 @@ fn is_one(kind: Kind) -> bool {
 }
 
 fn address(path: &WorkPath) -> String {
-    let mut url = format!("{SCHEME}x").parse::<url::Url>().ok();
-    if let Some(mut segments) = url.as_mut().and_then(|url| url.path_segments_mut().ok()) {
-        segments.clear().extend(path.as_str().split('/'));
-    }
-    url.map_or_else(|| format!("{SCHEME}{}", path.as_str()), String::from)
+    format!("{SCHEME}{}", escaped(path.as_str()))
 }
 
 fn decoded(uri: &str) -> Option<WorkPath> {
-    let rest = uri.strip_prefix(SCHEME)?;
-    let pair = format!("x={}", rest.replace('+', "%2B").replace('&', "%26"));
+    path_of(uri.strip_prefix(SCHEME)?)
+}
+
+/// A path as addresses spell it.
+pub(super) fn escaped(path: &str) -> String {
+    let mut url = "x:///x".parse::<url::Url>().ok();
+    if let Some(mut segments) = url.as_mut().and_then(|url| url.path_segments_mut().ok()) {
+        segments.clear().extend(path.split('/'));
+    }
+    url.map_or_else(|| path.to_owned(), |url| url.path().trim_start_matches('/').to_owned())
+}
+
+/// One name in an address, whatever it has in it.
+pub(super) fn escaped_part(name: &str) -> String {
+    let mut url = "x:///".parse::<url::Url>().ok();
+    if let Some(mut segments) = url.as_mut().and_then(|url| url.path_segments_mut().ok()) {
+        segments.clear().push(name);
+    }
+    url.map_or_else(|| name.to_owned(), |url| url.path().strip_prefix('/').unwrap_or_default().to_owned())
+}
+
+/// The path that the end of an address means.
+pub(super) fn path_of(text: &str) -> Option<WorkPath> {
+    let pair = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
     let (_, path) = url::form_urlencoded::parse(pair.as_bytes()).next()?;
     path.parse().ok()
 }
 
-fn kind(path: &str) -> String {
+pub(super) fn kind(path: &str) -> String {
     mime_guess::from_path(path).first_raw().unwrap_or("application/octet-stream").to_owned()
 }
 

@@ -157,9 +157,22 @@ impl View {
     }
 
     /// What a piece of news means to this client.
-    async fn meaning(&self, news: &News) -> Option<Said> {
+    async fn meaning(&self, news: &News) -> Vec<Said> {
         match news {
-            News::Tools(org) => (*org == self.org).then(|| Said::List(list_changed("tools"))),
+            News::Tools(org) if *org == self.org => {
+                let mut all = vec![Said::List(list_changed("tools"))];
+                if self.has_other_skills().await {
+                    all.extend(["prompts", "resources"].map(|list| Said::List(list_changed(list))));
+                }
+                all
+            }
+            other => self.said(other).await.into_iter().collect(),
+        }
+    }
+
+    async fn said(&self, news: &News) -> Option<Said> {
+        match news {
+            News::Tools(_) => None,
             News::Files(org, chat) => {
                 let ours = *org == self.org && self.known_chat().await.ok().flatten() == Some(*chat);
                 (ours && !matches!(self.place, Place::Server(_))).then(|| Said::List(list_changed("resources")))
@@ -230,8 +243,9 @@ impl View {
         let uri = params.text("uri").ok_or_else(|| Fault::params("`uri` must be the address of a resource"))?;
         match method {
             "resources/subscribe" => {
-                if !super::files::is_file(&uri) {
-                    let menu = self.menu().await?;
+                let menu = self.menu().await?;
+                let ours = super::skills::of(&menu, &uri).is_some() || super::apps::of(&menu, &uri).is_some();
+                if !super::files::is_file(&uri) && (!ours || matches!(self.place, Place::Server(_))) {
                     let server = self.only(&menu).cloned().or_else(|| names::resource_of(&uri).map(|(key, _)| key));
                     let newest = server.is_some_and(|server| self.app.servers().is_stateless(&self.org, &server));
                     if newest {

@@ -7,11 +7,12 @@ use kitbag_model::ServerKey;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::menu::Menu;
+use super::menu::{Menu, is_plain};
+use super::skills::Served;
 use super::tools::internal;
-use super::upstream::cached;
+use super::upstream::{cached, is_extension};
 use super::view::View;
-use super::{door::Place, files, names};
+use super::{apps, door::Place, files, names, skills};
 
 /// How many pages of one server's list are asked for where there are many servers.
 const PAGES: usize = 50;
@@ -26,7 +27,7 @@ const LISTS: [(&str, &str, &str); 3] = [
 impl View {
     /// Whether what clients see here are the servers' own names: there is one server at most.
     pub(super) fn is_plain(&self, menu: &Menu) -> bool {
-        !matches!(self.place, Place::Everything) && menu.servers.len() <= 1
+        is_plain(&self.place, &menu.servers)
     }
 
     /// The only server, where there is one.
@@ -44,11 +45,11 @@ impl View {
             return Err(Fault::no_method(method));
         };
         let (menu, stateless) = (self.menu().await?, client.peer().stateless);
-        let own = self.own(what).await?;
+        let own = self.own(&menu, what).await?;
         if let Some(server) = self.only(&menu) {
             let raw = match self.forward(server, method, params, client).await {
-                // It has none, but we may have some.
-                Err(fault) if fault.code == code::METHOD_NOT_FOUND && !matches!(self.place, Place::Server(_)) => {
+                // It has none, but we may have some. One that is not there must not hide our skills.
+                Err(fault) if self.can_do_without(&menu, &fault) => {
                     to_raw_value(&json!({ what: [] })).map_err(|error| internal(&error))?
                 }
                 other => other?,
@@ -66,14 +67,21 @@ impl View {
         Ok(cached(result, stateless))
     }
 
+    /// Whether there is something to list beside what the only server has.
+    fn can_do_without(&self, menu: &Menu, fault: &Fault) -> bool {
+        let alone = fault.code == code::METHOD_NOT_FOUND || fault.code == code::INTERNAL && !menu.skills.is_empty();
+        alone && !matches!(self.place, Place::Server(_))
+    }
+
     /// All that a server has of something, under names that say whose it is. One that is not there has nothing now; it is
     /// told when it comes.
-    async fn all_of(&self, server: &ServerKey, list: (&str, &str, &str), client: &Client) -> Vec<Value> {
+    pub(super) async fn all_of(&self, server: &ServerKey, list: (&str, &str, &str), client: &Client) -> Vec<Value> {
         let (method, what, field) = list;
         let state = self.app.servers().state(&self.org, server);
         let can = what.strip_prefix("resourceT").map_or(what, |_| "resources");
+        let says = |all: &Value| all.get(can).is_some() || is_extension(all, method);
         let has = |state: &kitbag_mcp::manager::ServerState| {
-            state.status == Status::Connected && state.capabilities.as_ref().is_some_and(|all| all.get(can).is_some())
+            state.status == Status::Connected && state.capabilities.as_ref().is_some_and(says)
         };
         if !state.as_ref().is_some_and(has) {
             return Vec::new();
@@ -101,11 +109,15 @@ impl View {
     }
 
     /// What Kitbag itself has.
-    async fn own(&self, what: &str) -> Result<Vec<Value>, Fault> {
+    async fn own(&self, menu: &Menu, what: &str) -> Result<Vec<Value>, Fault> {
         match (what, &self.place) {
             (_, Place::Server(_)) => Ok(Vec::new()),
-            ("resources", _) => files::list(self).await,
+            ("resources", _) => {
+                let skills = menu.skills.iter().map(Served::resource);
+                Ok(skills.chain(files::list(self).await?).collect())
+            }
             ("resourceTemplates", _) => Ok(vec![files::template()]),
+            ("prompts", _) => Ok(menu.skills.iter().map(Served::shown_prompt).collect()),
             _ => Ok(Vec::new()),
         }
     }
@@ -122,6 +134,18 @@ impl View {
         if files::is_file(&uri) && !matches!(self.place, Place::Server(_)) {
             return match method {
                 "resources/read" => Ok(cached(files::read(self, &uri, stateless).await?, stateless)),
+                _ => Ok(nothing()),
+            };
+        }
+        if let Some(served) = skills::of(&menu, &uri) {
+            return match method {
+                "resources/read" => Ok(cached(served.read(self, &uri, stateless).await?, stateless)),
+                _ => Ok(nothing()),
+            };
+        }
+        if let Some(entry) = apps::of(&menu, &uri).filter(|_| !matches!(self.place, Place::Server(_))) {
+            return match method {
+                "resources/read" => Ok(cached(apps::read(self, &entry.tool, &uri, stateless).await?, stateless)),
                 _ => Ok(nothing()),
             };
         }
@@ -154,6 +178,9 @@ impl View {
     pub(super) async fn prompt(&self, mut params: Shallow, client: &Client) -> Result<Box<RawValue>, Fault> {
         let name = params.text("name").ok_or_else(|| Fault::params("`name` must be the name of a prompt"))?;
         let menu = self.menu().await?;
+        if let Some(served) = menu.skills.iter().find(|served| served.prompt == name) {
+            return served.message(self).await;
+        }
         let unknown = || Fault::params(format!("there is no prompt {name:?}"));
         let (server, own) = match self.only(&menu) {
             Some(server) => (server.clone(), name.clone()),

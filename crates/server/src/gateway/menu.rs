@@ -11,7 +11,9 @@ use kitbag_model::{OrgId, ServerKey, ToolId};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use super::apps;
 use super::door::{Place, refused};
+use super::skills::Served;
 use crate::app::App;
 use crate::resolution::{Extent, ResolveError};
 use crate::toolsets::{Provider, Tool};
@@ -38,6 +40,8 @@ pub(super) struct Menu {
     pub(super) servers: Vec<ServerKey>,
     /// The toolsets whose tools these are, with their names.
     pub(super) toolsets: Vec<(String, String)>,
+    /// The skills that it may read. A server's own endpoint has its server's and none of ours.
+    pub(super) skills: Vec<Served>,
     listed: OnceLock<[Arc<RawValue>; 2]>,
     index: OnceLock<ToolSearch>,
 }
@@ -85,7 +89,11 @@ impl Menu {
         })?;
         let dynamic = resolution.resolved.dynamic;
         let mut servers: Vec<ServerKey> = resolution.pending().cloned().collect();
-        let tools = resolution.into_tools();
+        let (tools, skills) = resolution.into_tools();
+        let skills = match place {
+            Place::Server(_) => Vec::new(),
+            _ => skills.into_iter().map(Served::new).collect(),
+        };
         for tool in &tools {
             if let ToolId::Mcp { server, .. } = &tool.id
                 && !servers.contains(server)
@@ -100,10 +108,18 @@ impl Menu {
             }
         }
         let names = names(place, &tools);
-        let entries: Vec<Entry> =
-            tools.into_iter().zip(names).map(|(tool, name)| Entry { shown: shown(&tool, &name), name, tool }).collect();
+        let plain = is_plain(place, &servers);
+        let entry = |(tool, name): (Tool, String)| {
+            let mut shown = shown(&tool, &name);
+            if !matches!(place, Place::Server(_)) {
+                apps::mark(&tool, &mut shown, plain);
+            }
+            Entry { shown, name, tool }
+        };
+        let entries: Vec<Entry> = tools.into_iter().zip(names).map(entry).collect();
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
-        Ok(Self { entries, by_name, dynamic, servers, toolsets, listed: OnceLock::new(), index: OnceLock::new() })
+        let (listed, index) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { entries, by_name, dynamic, servers, toolsets, skills, listed, index })
     }
 }
 
@@ -121,6 +137,11 @@ async fn is_there(app: &App, org: &OrgId, place: &Place) -> Result<bool, Fault> 
         Place::Server(key) => one.servers.iter().any(|server| one.server_key(&server.server) == *key),
         _ => true,
     }))
+}
+
+/// Whether what clients see of servers is under the servers' own names: there is one server at most.
+pub(super) fn is_plain(place: &Place, servers: &[ServerKey]) -> bool {
+    !matches!(place, Place::Everything) && servers.len() <= 1
 }
 
 /// The names of tools where a client finds them: their own where that is clear, else those that models see everywhere.

@@ -2,9 +2,10 @@
 //!
 //! The protocol itself is `kitbag_mcp::serve`'s. This room says what is served to whom: which tools a request resolves to
 //! ([`menu`]), calls of them through the same [`crate::calls`] as everybody's ([`tools`], [`confirm`], [`tasks`]), what the servers behind
-//! have beside tools ([`upstream`], [`names`]), and what Kitbag itself has ([`own`]). What need not be changed passes as the
-//! text that it came as.
+//! have beside tools ([`upstream`], [`names`]), and what Kitbag itself has: files of a workspace ([`files`]), skills
+//! ([`skills`], [`shelves`]) and pages of tools ([`apps`]). What need not be changed passes as the text that it came as.
 
+mod apps;
 mod beside;
 mod chat;
 mod confirm;
@@ -17,6 +18,8 @@ mod lists;
 mod menu;
 mod names;
 mod pace;
+mod shelves;
+mod skills;
 mod state;
 mod tasks;
 mod tools;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kitbag_mcp::connection::Boxed;
-use kitbag_mcp::manager::ServerState;
+use kitbag_mcp::manager::{APP, ServerState, UI};
 use kitbag_mcp::serve::{Ask, Client, Fault, Hello, Service, Voice};
 use kitbag_mcp::shallow::Shallow;
 use kitbag_model::resolution::Lists;
@@ -17,6 +17,7 @@ use super::beside::LogLevel;
 use super::door::{Guest, Place, Wishes};
 use super::lists::nothing;
 use super::menu::{Menu, Menus};
+use super::skills::Served;
 use super::state::State;
 use super::tasks::TASKS;
 use super::tools::{Wanted, fault};
@@ -41,6 +42,8 @@ pub(super) struct View {
     pub(super) own_tasks: bool,
     pub(super) level: LogLevel,
     subscribed: Mutex<HashSet<String>>,
+    /// The skills that the client may know of.
+    skills: Mutex<Vec<String>>,
     /// Turns to true when nobody is there any more.
     pub(super) gone: watch::Sender<bool>,
 }
@@ -68,6 +71,7 @@ impl View {
             own_tasks,
             level: LogLevel::default(),
             subscribed: Mutex::default(),
+            skills: Mutex::new(menu.skills.iter().map(Served::mark).collect()),
             gone: watch::Sender::new(false),
         }))
     }
@@ -92,6 +96,16 @@ impl View {
         }
         let mut tx = self.app.store().read(&self.org).await.map_err(|error| fault(error.into()))?;
         tx.chat_of(&self.who).await.map_err(|error| fault(error.into()))
+    }
+
+    /// Whether the skills are others than the client may know of. It is told once.
+    pub(super) async fn has_other_skills(&self) -> bool {
+        let Ok(menu) = self.menu().await else { return false };
+        let now: Vec<String> = menu.skills.iter().map(Served::mark).collect();
+        let mut known = self.skills.lock().unwrap_or_else(PoisonError::into_inner);
+        let other = *known != now;
+        *known = now;
+        other
     }
 
     pub(super) fn subscribed(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -147,6 +161,9 @@ impl View {
             "completion/complete" => self.complete(params, &client).await,
             "resources/subscribe" | "resources/unsubscribe" => self.subscribe(&method, params, &client).await,
             "subscriptions/listen" => self.listen(params, &client).await,
+            "skills/list" | "skills/get" | "resources/directory/read" if !matches!(self.place, Place::Server(_)) => {
+                self.skills(&method, params, &client).await
+            }
             "logging/setLevel" => self.set_level(params, &client).await,
             "tasks/get" | "tasks/update" | "tasks/cancel" if self.own_tasks => {
                 self.task(&method, params, &client).await
@@ -199,8 +216,10 @@ async fn hello(app: &App, org: &OrgId, place: &Place, menu: &Menu) -> Result<Hel
         "resources": { "listChanged": true, "subscribe": true },
         "logging": {},
     });
+    capabilities["prompts"] = json!({ "listChanged": true });
+    capabilities["extensions"]["io.modelcontextprotocol/skills"] = json!({ "directoryRead": true });
+    capabilities["extensions"][UI] = json!({ "mimeTypes": [APP] });
     if !menu.servers.is_empty() {
-        capabilities["prompts"] = json!({ "listChanged": true });
         capabilities["completions"] = json!({});
     }
     Ok(Hello { info: info(), capabilities, instructions: None })
@@ -254,8 +273,7 @@ impl Service for View {
             "tasks/get" | "tasks/update" | "tasks/cancel" if self.own_tasks => return stateless,
             "initialize" | "ping" | "server/discover" => return false,
             other => {
-                return matches!(self.place, Place::Server(_))
-                    && upstream::is_extension(&self.hello.capabilities, other);
+                return upstream::is_extension(&self.hello.capabilities, other);
             }
         };
         self.hello.capabilities.get(capability).is_some()

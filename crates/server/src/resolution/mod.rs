@@ -13,7 +13,7 @@ pub use settings::ResolutionSettings;
 
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
-use crate::toolsets::{Catalogue, Tool, ToolsetError};
+use crate::toolsets::{Catalogue, OfferedSkill, Tool, ToolsetError};
 
 /// What an endpoint has to do with: everything, one toolset, or one server.
 #[derive(Clone, Copy)]
@@ -38,11 +38,13 @@ impl Resolution {
         self.resolved.tools.iter().map(|place| &self.catalogue.tools[*place])
     }
 
-    /// The same, to keep.
-    pub(crate) fn into_tools(self) -> Vec<Tool> {
+    /// The same, to keep, with the skills that it gets.
+    pub(crate) fn into_tools(self) -> (Vec<Tool>, Vec<OfferedSkill>) {
         let Self { catalogue, resolved, .. } = self;
         let tools = catalogue.tools.into_iter().enumerate();
-        tools.filter(|(place, _)| resolved.contains(*place)).map(|(_, tool)| tool).collect()
+        let tools = tools.filter(|(place, _)| resolved.contains(*place)).map(|(_, tool)| tool).collect();
+        let skills = catalogue.skills.into_iter().filter(|skill| resolved.has_skills_of(skill.toolset.as_str()));
+        (tools, skills.collect())
     }
 
     /// Every tool there is with the rule that put it in or out.

@@ -27,6 +27,7 @@ use url::{Host, Url};
 pub use connector::Connector;
 pub use domain::{FrameOrigin, StageDomain, StageError};
 pub(crate) use door::door;
+pub(crate) use page::SHUT_IN;
 
 use self::domain::Names;
 use self::grants::{Grant, Grants, Page, Show};

@@ -11,9 +11,8 @@ use serde_json::Value;
 use super::grants::{Grant, Page};
 use super::{Stage, plain};
 
-/// Scripts of the page itself run, and nothing else does. `sandbox` without `allow-same-origin` makes the origin one that
-/// nothing shares, also when the address is opened by itself.
-const POLICY: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+/// Scripts of the page itself run, and nothing else does.
+pub(crate) const SHUT_IN: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
      img-src data: blob:; font-src data:; media-src data: blob:; connect-src 'none'; frame-src 'none'; \
      worker-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'; webrtc 'block'";
 
@@ -40,7 +39,9 @@ pub(super) async fn answer(
     };
     match html::with_data(bytes, data) {
         Ok(document) => {
-            let policy = format!("{POLICY}; frame-ancestors {}", stage.ancestors());
+            // `sandbox` without `allow-same-origin` makes the origin one that nothing shares, also when the address is opened
+            // by itself.
+            let policy = format!("sandbox allow-scripts; {SHUT_IN}; frame-ancestors {}", stage.ancestors());
             plain::made(StatusCode::OK, "text/html; charset=utf-8", &policy, document.into())
         }
         Err(error) => stage.plain(StatusCode::UNPROCESSABLE_ENTITY, &format!("This cannot be shown: {error}.")),

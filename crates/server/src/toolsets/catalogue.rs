@@ -15,6 +15,7 @@ use kitbag_python::{Described, Description};
 use serde_json::{Map, Value, json};
 
 use super::provided::Provided;
+use super::skills::OfferedSkill;
 use super::{ToolsetError, Toolsets, blocking};
 
 /// What provides a tool.
@@ -95,6 +96,10 @@ pub(crate) struct Catalogue {
     pub(crate) servers: Vec<ConfiguredServer>,
     /// Tools that their servers had once.
     gone: Vec<ToolId>,
+    /// The skills that are on.
+    pub(crate) skills: Vec<OfferedSkill>,
+    /// The toolsets that have some.
+    skilled: Vec<String>,
 }
 
 impl Toolsets {
@@ -143,17 +148,22 @@ impl Catalogue {
         }
         let toolsets = installed.iter().map(|one| one.toolset.id.to_string());
         let gone = |pin: &&Pin| !pin.listed;
+        let skills: Vec<OfferedSkill> = installed.iter().flat_map(OfferedSkill::all_of).collect();
+        let mut skilled: Vec<String> = skills.iter().map(|skill| skill.toolset.to_string()).collect();
+        skilled.dedup();
         Self {
             tools,
             toolsets: ["builtin".to_owned()].into_iter().chain(toolsets).collect(),
             servers: configured(installed),
             gone: provided.pins.iter().filter(gone).map(tool_id).collect(),
+            skills,
+            skilled,
         }
     }
 
     /// As lists of tools look at it.
     pub(crate) fn view(&self) -> resolution::Catalogue<'_, Tool> {
-        resolution::Catalogue::new(&self.tools, &self.toolsets, &self.servers, &self.gone)
+        resolution::Catalogue::new(&self.tools, &self.toolsets, &self.servers, &self.gone).with_skills(&self.skilled)
     }
 
     /// Only the tools that fit all words of a search, by id, name and description.

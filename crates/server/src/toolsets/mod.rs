@@ -14,6 +14,7 @@ mod provided;
 mod remove;
 mod servers;
 mod shelf;
+mod skills;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub(crate) use parcel::Parcel;
 pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 pub(crate) use servers::{LaunchChange, NewServer, ServerChange, Values};
 pub(crate) use shelf::Shelf;
+pub(crate) use skills::OfferedSkill;
 
 use crate::events::Events;
 use crate::recent::Recent;

@@ -187,6 +187,22 @@ impl<Mode> Tx<Mode> {
         Page::from_rows(rows, limit)
     }
 
+    /// All files of a toolset below one of its folders, by path, but no more than so many.
+    pub async fn toolset_files_below(
+        &mut self,
+        id: &ToolsetId,
+        folder: &WorkPath,
+        limit: u32,
+    ) -> Result<Vec<ToolsetFile>, StoreError> {
+        // `0` is the character behind `/`: paths are compared by their bytes on both databases.
+        let rows: Vec<FileRow> = on!(self, c => sqlx::query_as(
+            "SELECT path, kind, sha256, size, executable FROM toolset_files
+             WHERE organization_id = $1 AND toolset_id = $2 AND path > $3 AND path < $4 ORDER BY path LIMIT $5")
+            .bind(self.org.as_str()).bind(id.as_str()).bind(format!("{folder}/")).bind(format!("{folder}0"))
+            .bind(i64::from(limit)).fetch_all(c))?;
+        rows.into_iter().map(ToolsetFile::try_from).collect()
+    }
+
     /// One file of a toolset.
     pub async fn toolset_file(&mut self, id: &ToolsetId, path: &WorkPath) -> Result<Option<ToolsetFile>, StoreError> {
         let row: Option<FileRow> = on!(self, c => sqlx::query_as(
