@@ -1,7 +1,7 @@
 //! Being a server of the protocol, for clients of every revision: sessions (`2025-11-25` back to `2024-11-05`) and the newest,
 //! which has none, at one address.
 //!
-//! [`Front`] takes what comes in over HTTP, the older way with two addresses ([`line`]) too, and makes [`Ask`]s of it for a [`Service`], which does
+//! [`Front`] takes what comes in over HTTP, the older way with two addresses (`line`) too, and makes [`Ask`]s of it for a [`Service`], which does
 //! not have to know which revision its client speaks: it answers, says things meanwhile and asks its client back through
 //! [`Client`], and this room makes of that what the revision has for it. It knows neither tools nor tokens nor web frameworks.
 
