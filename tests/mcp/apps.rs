@@ -147,7 +147,7 @@ const HOST: &str = r#"<!doctype html><title>host</title><script>
     const play = PLAY;
     let frame;
     addEventListener('message', ({ source, data }) => {
-        if (source !== frame.contentWindow) return report({ said: data });
+        if (data.rendered) return report({ said: data, inside: source !== frame.contentWindow });
         const say = message => frame.contentWindow.postMessage({ jsonrpc: '2.0', ...message }, '*');
         if (data.method === 'ui/initialize') {
             const result = { protocolVersion: data.params.protocolVersion, hostInfo: { name: 'test', version: '1' }, hostCapabilities: {}, hostContext: {} };
@@ -256,7 +256,7 @@ async fn a_host_shows_the_page_with_the_data_of_the_call() {
     let mut frameless = play.clone();
     frameless["document"] = play["document"].as_str().unwrap().replacen("frame.srcdoc =", "frame.title =", 1).into();
     assert_ne!(frameless, play);
-    for (play, times) in [(play, 2), (frameless, 1)] {
+    for (play, times, inside) in [(play, 2, true), (frameless, 1, false)] {
         let heard = hosted(&play, |heard| rendered(heard).len() == times).await;
         let data = |points: Value, last: i64, text: &str| json!({ "all": { "points": points, "odd": odd }, "last": last, "text": text, "cost": "$5" });
         let wanted = [data(json!([0, 1, 2, 3]), 2, "Sales: [0,1,2,3]"), data(json!([7, 8, 9]), 9, "Sales: [7,8,9]")];
@@ -268,6 +268,10 @@ async fn a_host_shows_the_page_with_the_data_of_the_call() {
             assert_eq!(tried["origin"], "null");
         }
         assert!(heard.iter().all(|said| said.get("reached").is_none()), "{heard:?}");
+        assert!(
+            heard.iter().filter(|said| said.get("said").is_some()).all(|said| said["inside"] == inside),
+            "{heard:?}"
+        );
         let first = &heard[0]["heard"];
         assert_eq!(
             (&first["method"], &first["params"]["protocolVersion"]),

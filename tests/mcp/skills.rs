@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::conformance::{Fixture, skills_conform};
 use crate::kit::{TOOLSETS, at, bundle, connected, import};
-use crate::speaker::Speaker;
+use crate::speaker::{NEWEST, Speaker};
 use crate::{BINARY, serve};
 
 const PDF: &str = "---\nname: pdf-forms\ndescription: Fills forms. Use it for PDF files.\nlicense: MIT\nmetadata:\n  author: somebody\n  version: \"1.0\"\n---\n\n# Forms\n\nRead reference/fields.md first.\n";
@@ -228,4 +228,37 @@ async fn a_servers_own_skills_are_beside_them() {
             assert!(below.contains(&uri), "{folder}");
         }
     }
+}
+
+/// Who listens hears that there are others, and nothing of what it did not ask for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_hears_of_new_ones() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    import(&server, bundle("kit", "1.0.0", "", &[("skills/notes/SKILL.md", NOTES)])).await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": NEWEST, "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let wanted = json!({ "promptsListChanged": true, "resourcesListChanged": true });
+    let body = json!({
+        "jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen", "params": { "_meta": meta, "notifications": wanted },
+    });
+    let request = server.request(reqwest::Method::POST, "/mcp").json(&body);
+    let request = request.header("accept", "application/json, text/event-stream");
+    let request = request.header("mcp-protocol-version", NEWEST).header("mcp-method", "subscriptions/listen");
+    let mut stream = request.send().await.unwrap();
+    let mut heard = String::new();
+    let mut until = async |word: &str| {
+        while !heard.contains(word) {
+            heard.push_str(std::str::from_utf8(&stream.chunk().await.unwrap().expect("it goes on")).unwrap());
+        }
+        std::mem::take(&mut heard)
+    };
+    until("notifications/subscriptions/acknowledged").await;
+    // The tools are others than before; the skills are not.
+    import(&server, bundle("tools", "1.0.0", "", &[("readme.txt", "nothing")])).await;
+    import(&server, bundle("more", "1.0.0", "", &[("skills/other/SKILL.md", &NOTES.replace("notes", "other"))])).await;
+    let said = until("notifications/resources/list_changed").await;
+    assert_eq!(said.matches("notifications/prompts/list_changed").count(), 1, "{said}");
+    assert!(!said.contains("notifications/tools/list_changed"), "{said}");
 }

@@ -3,6 +3,7 @@
 mod names;
 mod properties;
 mod requests;
+mod skills;
 mod tables;
 
 use super::{Catalogue, ConfiguredServer, Listed, Lists, RawLists, Resolved, State};
