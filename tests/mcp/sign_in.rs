@@ -284,7 +284,7 @@ async fn on_the_command_line() {
     let list = mcp(&["list"]).stdout;
     assert!(line(&list, "SERVER").split_whitespace().eq(["SERVER", "STATUS", "TOOLS", "STARTS"]), "{list}");
     assert!(line(&list, "door~door").contains("requires_auth  ?"), "{list}");
-    assert!(line(&list, "twin~twin").contains("connected      13"), "{list}");
+    assert!(line(&list, "twin~twin").contains("connected      14"), "{list}");
     let shown = mcp(&["show", "door"]).stdout;
     assert!(shown.contains("requires_auth (the server wants somebody to sign in) since "), "{shown}");
     assert!(shown.contains("/oauth/start/local/door~door"), "{shown}");

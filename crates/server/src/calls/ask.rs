@@ -167,7 +167,7 @@ impl Calls {
         // Before the record: whoever finds it must find that it runs. What is not recorded gives its place back.
         let running = match asks_somebody {
             true => None,
-            false => Some(self.take_place(org, ask.chat, id, callable.toolset(), ask.company.clone())?),
+            false => Some(self.take_place(org, ask.chat, id, callable, ask.company.clone())?),
         };
         match (self.insert(org, ask, callable, id, asks_somebody).await, running) {
             (Ok(call), running) => Ok(Recorded { call, running }),

@@ -68,7 +68,7 @@ impl Calls {
         callable: &Arc<Callable>,
     ) -> Result<Option<Asked>, ApiError> {
         let id = ToolCallId::generate();
-        let place = self.take_place(org, ask.chat, id, callable.toolset(), ask.company.clone())?;
+        let place = self.take_place(org, ask.chat, id, callable, ask.company.clone())?;
         let call = Arc::new(ToolCall {
             id,
             chat_id: ask.chat,

@@ -32,12 +32,12 @@ impl Queue {
         Self { most_of_chat, most, counted: Arc::default() }
     }
 
-    /// Takes a place, if there is one.
-    pub(super) fn enter(&self, org: &OrgId, chat: ChatId) -> Result<Ticket, ApiError> {
+    /// Takes a place, if there is one. What needs its chat's workspace waits for its turn there, so of that there may be fewer.
+    pub(super) fn enter(&self, org: &OrgId, chat: ChatId, waits: bool) -> Result<Ticket, ApiError> {
         let chat = (org.clone(), chat);
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let of_chat = counted.of_chat.get(&chat).copied().unwrap_or_default();
-        if of_chat >= self.most_of_chat {
+        if waits && of_chat >= self.most_of_chat {
             return Err(too_many(&format!("{of_chat} calls of this chat run or wait"), self.most_of_chat));
         }
         if counted.all >= self.most {
@@ -74,13 +74,13 @@ mod tests {
     fn places_are_given_back() {
         let queue = Queue::new(2, 3);
         let (org, one, two) = (OrgId::local(), ChatId::generate(), ChatId::generate());
-        let first = queue.enter(&org, one).unwrap();
-        let _second = queue.enter(&org, one).unwrap();
-        assert!(queue.enter(&org, one).is_err(), "two of a chat");
-        let _third = queue.enter(&org, two).unwrap();
-        assert!(queue.enter(&org, two).is_err(), "three in all");
+        let first = queue.enter(&org, one, true).unwrap();
+        let _second = queue.enter(&org, one, true).unwrap();
+        assert!(queue.enter(&org, one, true).is_err(), "two of a chat");
+        let _third = queue.enter(&org, two, true).unwrap();
+        assert!(queue.enter(&org, two, true).is_err(), "three in all");
         drop(first);
-        let _again = queue.enter(&org, one).unwrap();
+        let _again = queue.enter(&org, one, true).unwrap();
         drop((_second, _third, _again));
         assert!(queue.counted.lock().unwrap().of_chat.is_empty());
     }

@@ -46,11 +46,11 @@ impl Calls {
         org: &OrgId,
         chat: ChatId,
         id: ToolCallId,
-        toolset: &str,
+        callable: &Callable,
         company: Option<Arc<Company>>,
     ) -> Result<Place, ApiError> {
-        let ticket = self.0.queue.enter(org, chat)?;
-        let live = self.0.lives.add(org, chat, id, toolset, company).map_err(|reason| match reason {
+        let ticket = self.0.queue.enter(org, chat, !matches!(callable.runs, Runs::Mcp { .. }))?;
+        let live = self.0.lives.add(org, chat, id, callable.toolset(), company).map_err(|reason| match reason {
             NotTaken::Closed => ApiError::new(Code::Unavailable, "the server is stopping; try again"),
             NotTaken::There => ApiError::new(Code::Conflict, "somebody else decides about this call just now"),
         })?;

@@ -22,7 +22,7 @@ impl View {
         approved: bool,
     ) -> Result<Asked, ApiError> {
         let (calls, call) = (self.app.calls(), asked.call);
-        let verdict = |approve| Verdict { approve, args: None, digest: Some(call.args_sha256), who: self.who.clone() };
+        let verdict = |approve| Verdict { approve, args: None, digest: Some(call.args_sha256), who: self.person() };
         if approved {
             return calls.decide(&self.org, call.chat_id, call.id, verdict(true)).await;
         }
@@ -48,6 +48,11 @@ impl View {
             // It cannot ask after all. Somebody else still can.
             _ => calls.decided(&self.org, &call).await,
         }
+    }
+
+    /// Who says yes or no there, as records tell it: a person, by way of a client with this token.
+    pub(super) fn person(&self) -> String {
+        format!("the person at {}", self.who)
     }
 
     /// Nobody wants it any more.
