@@ -207,13 +207,13 @@ const LATELY = [
   }),
 ];
 
-/** Whether the last tool is in the list. */
-let more = false;
-const TOGGLED = tool('test_toggled', 'It comes and goes', () => says('I am here.'));
+/** What the last tool says of itself. It does not come and go: who lists tools twice in a row must find the same ones. */
+let times = 0;
+const toggled = () => tool('test_toggled', `Changed ${times} times`, () => says('I am here.'));
 
 const CHANGING = [
   tool('test_trigger_tool_change', 'Changes the list of tools', (context) => {
-    more = !more;
+    times += 1;
     context.changed('tools');
     return says('The list of tools changed.');
   }),
@@ -228,7 +228,7 @@ const CHANGING = [
   }),
 ];
 
-const all = () => [...CONTENT, ...TELLING, ...ASKING, ...LONG, ...LATELY, ...CHANGING, ...(more ? [TOGGLED] : [])];
+const all = () => [...CONTENT, ...TELLING, ...ASKING, ...LONG, ...LATELY, ...CHANGING, toggled()];
 
 export function listTools() {
   return { tools: all().map(({ name, description, inputSchema }) => ({ name, description, inputSchema })) };
