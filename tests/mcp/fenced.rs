@@ -415,6 +415,8 @@ async fn without_namespaces_it_does_not_start_or_has_walls() {
     let mine = Manager::local(&server, database.data());
     mine.install("probe", "nowhere").await;
     mine.ask(Method::PUT, "/mcp-servers/probe", json!({ "sandbox": true })).await.expect(200);
+    // It may have told its tools before it was to be in the sandbox, and then waits to be used.
+    mine.ask(Method::POST, "/mcp-servers/probe/reconnect", json!({})).await.expect(200);
     let shown = mine.until("probe", |shown| shown["status"] == "error").await;
     let error = shown["error"].as_str().unwrap();
     assert!(error.contains("user namespaces") && error.contains("kitbag doctor"), "{error}");
