@@ -7,7 +7,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kitbag_mcp::serve::{self, Events, Heard, Reply, Visit};
+use kitbag_mcp::serve::{self, Events, Front, Heard, Reply, Visit};
 use tokio_stream::StreamExt;
 
 use super::door::{Guest, Named, Wishes};
@@ -41,11 +41,7 @@ pub(crate) async fn get(
     named: Path<Named>,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
-    let (parts, _) = request.into_parts();
-    let guest = Guest::new(&app, &parts, named).await?;
-    let owner = format!("{} {}", guest.org, guest.who);
-    let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
-    Ok(answered(app.gateway().front.get(&visit)))
+    of_session(&app, named, request, Front::get).await
 }
 
 /// A client ends its session.
@@ -54,11 +50,21 @@ pub(crate) async fn delete(
     named: Path<Named>,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
+    of_session(&app, named, request, Front::delete).await
+}
+
+/// Something about a session, without a message.
+async fn of_session(
+    app: &App,
+    named: Path<Named>,
+    request: Request<Body>,
+    wanted: fn(&Front, &Visit<'_>) -> Reply,
+) -> Result<Response, ApiError> {
     let (parts, _) = request.into_parts();
-    let guest = Guest::new(&app, &parts, named).await?;
+    let guest = Guest::new(app, &parts, named).await?;
     let owner = format!("{} {}", guest.org, guest.who);
     let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
-    Ok(answered(app.gateway().front.delete(&visit)))
+    Ok(answered(wanted(&app.gateway().front, &visit)))
 }
 
 /// A client of the older way opens its stream.
