@@ -62,6 +62,11 @@ impl Guest {
         };
         Ok(Self { org, who, place })
     }
+
+    /// Who must be told apart from all others.
+    pub(super) fn owner(&self) -> String {
+        format!("{} {}", self.org, self.who)
+    }
 }
 
 /// What a request asks for beside its message.

@@ -1,11 +1,12 @@
 //! The endpoints over HTTP.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, RawQuery, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use kitbag_mcp::serve::{self, Events, Front, Heard, Reply, Visit};
 use tokio_stream::StreamExt;
@@ -24,14 +25,10 @@ pub(crate) async fn post(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let guest = Guest::new(&app, &parts, named).await?;
-    let (owner, place) = (format!("{} {}", guest.org, guest.who), parts.uri.path().to_owned());
+    let (owner, place) = (guest.owner(), parts.uri.path().to_owned());
     let Some(body) = incoming(&app, &owner, &parts, body).await? else { return Ok(no_json()) };
     let visit = Visit { owner: &owner, place: &place, headers: &parts.headers };
-    let reply = app.gateway().front.post(&visit, &body, || async {
-        let wishes = Wishes::read(&app, &parts.headers, &query)?;
-        let view = View::open(&app, guest, owner.clone(), wishes).await?;
-        Ok(view as std::sync::Arc<dyn serve::Service>)
-    });
+    let reply = app.gateway().front.post(&visit, &body, || served(&app, guest, &owner, &parts.headers, &query));
     Ok(answered(reply.await))
 }
 
@@ -62,7 +59,7 @@ async fn of_session(
 ) -> Result<Response, ApiError> {
     let (parts, _) = request.into_parts();
     let guest = Guest::new(app, &parts, named).await?;
-    let owner = format!("{} {}", guest.org, guest.who);
+    let owner = guest.owner();
     let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
     Ok(answered(wanted(&app.gateway().front, &visit)))
 }
@@ -76,13 +73,10 @@ pub(crate) async fn open_sse(
 ) -> Result<Response, ApiError> {
     let (parts, _) = request.into_parts();
     let guest = Guest::new(&app, &parts, named).await?;
-    let owner = format!("{} {}", guest.org, guest.who);
+    let owner = guest.owner();
     let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
-    let reply = app.gateway().front.open_sse(&visit, "/messages", || async {
-        let wishes = Wishes::read(&app, &parts.headers, &query)?;
-        let view = View::open(&app, guest, owner.clone(), wishes).await?;
-        Ok(view as std::sync::Arc<dyn serve::Service>)
-    });
+    let reply =
+        app.gateway().front.open_sse(&visit, "/messages", || served(&app, guest, &owner, &parts.headers, &query));
     Ok(answered(reply.await))
 }
 
@@ -95,13 +89,25 @@ pub(crate) async fn message(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let guest = Guest::new(&app, &parts, named).await?;
-    let owner = format!("{} {}", guest.org, guest.who);
+    let owner = guest.owner();
     let Some(body) = incoming(&app, &owner, &parts, body).await? else { return Ok(no_json()) };
     let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
     let asked = query.0.unwrap_or_default();
     let line = url::form_urlencoded::parse(asked.as_bytes()).find(|(name, _)| name == serve::LINE);
     let line = line.map(|(_, line)| line.into_owned()).unwrap_or_default();
     Ok(answered(app.gateway().front.message(&visit, &line, &body)))
+}
+
+/// What a guest is served, with the wishes of its request.
+async fn served(
+    app: &App,
+    guest: Guest,
+    owner: &str,
+    headers: &HeaderMap,
+    query: &RawQuery,
+) -> Result<Arc<dyn serve::Service>, serve::Fault> {
+    let wishes = Wishes::read(app, headers, query)?;
+    Ok(View::open(app, guest, owner.to_owned(), wishes).await?)
 }
 
 fn is_json(parts: &Parts) -> bool {
