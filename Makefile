@@ -1,6 +1,6 @@
 # The two commands that a newcomer needs are `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-full fuzz bench fmt
+.PHONY: help run build page api test test-full fuzz bench fmt
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -8,8 +8,14 @@ help: ## Show this list
 run: build ## Build Kitbag and start it (ARGS="--listen 127.0.0.1:0" passes more flags)
 	target/release/kitbag serve $(ARGS)
 
-build: ## Build target/release/kitbag
+build: page ## Build target/release/kitbag
 	cargo build --release --locked --package kitbag --target-dir target
+
+page: ## Build the page into web/dist, if it changed
+	scripts/page
+
+api: ## Write docs/openapi.json anew, after a change of the API
+	cargo run --quiet --locked -- openapi > docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
 
 test: ## Install what the tests need, then check and test everything
 	scripts/test

@@ -7,6 +7,8 @@ mod mcp;
 mod resolve;
 mod toolsets;
 
+use std::path::Path;
+
 use kitbag_testkit::cluster::{APP, Cluster, OWNER};
 use kitbag_testkit::{Finished, Program, Server, TestDatabase, on_both};
 use rustix::process::Signal;
@@ -235,4 +237,12 @@ fn a_data_folder_that_cannot_be() {
     std::fs::write(&file, "").unwrap();
     let finished = Program::new(BINARY, &file).run(&["chat", "list"]);
     assert_failed(&finished, 2, file.to_str().unwrap());
+}
+
+/// The page's types, and whoever reads the repository, go by the file.
+#[test]
+fn the_document_of_the_api_is_kept() {
+    let printed = Program::new(BINARY, Path::new("unused")).run(&["openapi"]);
+    let kept = include_str!("../../docs/openapi.json");
+    assert!(printed.stdout == kept, "docs/openapi.json is not what the API is: write it anew with `make api`");
 }

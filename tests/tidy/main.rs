@@ -82,6 +82,7 @@ fn crates_depend_in_one_direction() {
         ("kitbag-formats", &["kitbag", "server"]),
         ("kitbag-guard", &["kitbag", "mcp", "python", "server"]),
         ("kitbag-mcp", &["runner", "server"]),
+        ("kitbag-page", &["kitbag"]),
         ("kitbag-python", &["runner", "server"]),
         ("kitbag-runner", &["server"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),

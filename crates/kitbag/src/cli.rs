@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Admin(AdminCommand),
     /// Check what this machine offers, and say what to do about what is missing
     Doctor,
+    /// Print what the HTTP API is, as an OpenAPI document
+    Openapi,
     /// Print the completion script of a shell
     Completions {
         /// Which shell
@@ -242,6 +244,10 @@ pub(crate) struct ServeFlags {
     /// How many requests a second one client may make at the MCP endpoint; 0 is no limit [default: 5000]
     #[arg(long, env = "KITBAG_MCP_RATE", value_name = "COUNT")]
     pub(crate) mcp_rate: Option<u32>,
+
+    /// A folder with a built page, in place of the one in the program; for those who work on it
+    #[arg(long, env = "KITBAG_PAGE", value_name = "DIR")]
+    pub(crate) page: Option<PathBuf>,
 
     /// The key that seals what is kept encrypted: 32 bytes as base64 or hex, in place of the one in the data folder. Better as
     /// KITBAG_MASTER_KEY than as a flag, which others on this machine can see

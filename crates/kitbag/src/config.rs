@@ -10,7 +10,8 @@ use kitbag_guard::dial::{Allowed, EgressPolicy, Proxy};
 use kitbag_model::Secret;
 use kitbag_model::resolution::{Lists, RawLists};
 use kitbag_server::{
-    CallSettings, FrameOrigin, ResolutionSettings, ServerSettings, Settings, StageDomain, WorkspaceLimits,
+    CallSettings, FrameOrigin, PageFile, PageFiles, ResolutionSettings, ServerSettings, Settings, StageDomain,
+    WorkspaceLimits,
 };
 use kitbag_store::Location;
 use serde::Deserialize;
@@ -60,6 +61,7 @@ struct File {
     mcp_idle_seconds: Option<u64>,
     mcp_connect_seconds: Option<u64>,
     mcp_rate: Option<u32>,
+    page: Option<PathBuf>,
     sandbox_programs: Option<Vec<PathBuf>>,
     sandbox_network: Option<bool>,
     max_queue_per_chat: Option<usize>,
@@ -139,6 +141,7 @@ impl Config {
             },
             mcp_rate: flags.mcp_rate.or(file.mcp_rate).unwrap_or(5000),
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
+            page: page(flags.page.or(file.page))?,
             data: folder.path().to_owned(),
         };
         if settings.no_auth && !settings.address.ip().is_loopback() {
@@ -209,6 +212,20 @@ fn variables(names: Option<Vec<String>>) -> Result<Vec<String>, Failure> {
             "pass-environment: \"{name}\" cannot be passed: write names of variables, none that begins with KITBAG_"
         ))),
         None => Ok(names),
+    }
+}
+
+/// Where the page is.
+fn page(folder: Option<PathBuf>) -> Result<PageFiles, Failure> {
+    match folder {
+        Some(folder) if !folder.join("index.html").is_file() => Err(Failure::wrong_use(format!(
+            "page: {} has no index.html; build it with `npm run build`",
+            folder.display()
+        ))),
+        Some(folder) => Ok(PageFiles::Folder(folder)),
+        None => Ok(PageFiles::BuiltIn(|name| {
+            kitbag_page::file(name).map(|file| PageFile { plain: file.plain.into(), brotli: file.brotli })
+        })),
     }
 }
 

@@ -50,6 +50,7 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Mcp(command) => commands::mcp::run(&place, command, output).await,
             Command::Admin(command) => commands::admin::run(&place, command, output).await,
             Command::Doctor => commands::doctor::run(&place, output).await,
+            Command::Openapi => commands::openapi::run(),
             Command::Completions { shell } => commands::completions::run(shell),
             Command::GuardKeeper { .. } | Command::Run(_) | Command::Executor(_) => {
                 Err(Failure::wrong_use("this command is not part of this version of Kitbag yet"))

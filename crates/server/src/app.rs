@@ -17,6 +17,7 @@ use crate::access::origin::HostRule;
 use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
 use crate::gateway::Gateway;
+use crate::page::PageFiles;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
 use crate::servers::{ServerSettings, Servers};
@@ -56,6 +57,8 @@ pub struct Settings {
     pub mcp_rate: u32,
     /// How long a request may take.
     pub request_timeout: Duration,
+    /// Where the files of the page are.
+    pub page: PageFiles,
     /// The data folder.
     pub data: PathBuf,
 }

@@ -31,6 +31,7 @@ pub use kitbag_cas::workspace::Limits as WorkspaceLimits;
 pub use kitbag_mcp::serve::bridge;
 pub use listen::serve;
 pub use ops::openapi::document as openapi;
+pub use page::{PageFile, PageFiles};
 pub use resolution::ResolutionSettings;
 pub use router::router;
 pub use servers::{ServerSettings, check_master_key};

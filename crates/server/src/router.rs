@@ -7,7 +7,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{calls, chats, events, mcp_servers, messages, processes, tokens, tools, toolsets, workspace};
+use crate::api::{calls, chats, events, mcp_servers, messages, processes, session, tokens, tools, toolsets, workspace};
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
 use crate::{access, api, edge, gateway, page, stage};
@@ -17,10 +17,7 @@ pub fn router(app: App) -> Router {
     let (endpoints, _) = endpoints().split_for_parts();
     let router = Router::new()
         .merge(endpoints)
-        .route("/", get(page::index))
-        .route("/page/{file}", get(page::asset))
-        .route("/oauth/start/{org}/{server}", get(page::oauth::start))
-        .route("/oauth/callback/{org}", get(page::oauth::callback))
+        .merge(page::routes())
         .route("/mcp", mcp())
         .route("/v1/orgs/{org}/mcp", mcp())
         .route("/v1/orgs/{org}/toolsets/{id}/mcp", mcp())
@@ -107,6 +104,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(mcp_servers::pins::get_mcp_server_pins))
         .routes(routes!(mcp_servers::accept::accept_mcp_server_pins))
         .routes(routes!(mcp_servers::trust::trust_mcp_server))
+        .routes(routes!(session::get_session))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))
 }

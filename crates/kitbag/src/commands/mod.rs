@@ -5,6 +5,7 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod mcp;
+pub(crate) mod openapi;
 pub(crate) mod serve;
 pub(crate) mod tool;
 pub(crate) mod toolset;

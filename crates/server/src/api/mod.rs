@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod mcp_servers;
 pub(crate) mod messages;
 pub(crate) mod processes;
+pub(crate) mod session;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod toolsets;

@@ -1,29 +1,47 @@
-//! The page at `/`. A token in the query is taken here alone: it is swapped for the cookie at once, so that it stays in
-//! no history, no bookmark and no `Referer`.
+//! The page: one document for all its addresses, and the files that it is made of. A token in the query is taken on `/` alone: it is
+//! swapped for the cookie at once, so that it stays in no history, no bookmark and no `Referer`.
 
+mod files;
 pub(crate) mod oauth;
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::get;
 use serde::Deserialize;
 
 use crate::access::caller::authenticate;
 use crate::access::session;
-use crate::api::error::{ApiError, Code};
-use crate::api::input::{PathOf, QueryOf};
+use crate::api::error::ApiError;
+use crate::api::input::QueryOf;
 use crate::app::App;
 
-/// What the page may do. Frames show the stage alone, so that what is in one cannot go elsewhere with what it was given.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-     frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+pub use files::{PageFile, PageFiles};
+
+/// What the page may do. Scripts and styles are its own files. Pictures may also be part of a result. Frames show the stage alone, so
+/// that what is in one cannot go elsewhere with what it was given. Its one form goes to `/`, with a token.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+     media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
+     form-action 'self'";
+
+/// The addresses of the page, all of which can be linked to and loaded again.
+const VIEWS: [&str; 6] = ["/chats", "/toolsets", "/servers", "/tools", "/files", "/settings"];
 
 #[derive(Deserialize)]
 pub(crate) struct IndexQuery {
     token: Option<String>,
 }
 
-pub(crate) async fn index(
+pub(crate) fn routes() -> Router<App> {
+    let mut router = Router::new().route("/", get(index)).route("/page/{*file}", get(files::asset));
+    for view in VIEWS {
+        router = router.route(view, get(view_of)).route(&format!("{view}/{{*rest}}"), get(view_of));
+    }
+    router.route("/oauth/start/{org}/{server}", get(oauth::start)).route("/oauth/callback/{org}", get(oauth::callback))
+}
+
+async fn index(
     State(app): State<App>,
     method: Method,
     QueryOf(query): QueryOf<IndexQuery>,
@@ -33,19 +51,25 @@ pub(crate) async fn index(
         let cookie = session::open(&app, &token).await?;
         return Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response());
     }
-    let policy = [(header::CONTENT_SECURITY_POLICY, format!("{POLICY}; frame-src {}", app.stage().frame_sources()))];
-    Ok(match authenticate(&app, &Method::GET, &headers).await {
-        Ok(_) => (policy, Html(include_str!("assets/index.html"))).into_response(),
-        Err(_) => (StatusCode::UNAUTHORIZED, policy, Html(include_str!("assets/locked.html"))).into_response(),
-    })
+    Ok(shell(&app, &headers).await)
 }
 
-pub(crate) async fn asset(PathOf(file): PathOf<String>) -> Result<Response, ApiError> {
-    let (kind, content) = match file.as_str() {
-        "style.css" => ("text/css; charset=utf-8", include_str!("assets/style.css")),
-        "chats.js" => ("text/javascript; charset=utf-8", include_str!("assets/chats.js")),
-        "icon.svg" => ("image/svg+xml", include_str!("assets/icon.svg")),
-        _ => return Err(ApiError::new(Code::NotFound, format!("the page has no file {file:?}"))),
-    };
-    Ok(([(header::CONTENT_TYPE, kind)], content).into_response())
+async fn view_of(State(app): State<App>, headers: HeaderMap) -> Response {
+    shell(&app, &headers).await
+}
+
+/// The document. What it shows it asks the API for, with the cookie.
+async fn shell(app: &App, headers: &HeaderMap) -> Response {
+    let policy = [
+        (header::CONTENT_SECURITY_POLICY, format!("{POLICY}; frame-src {}", app.stage().frame_sources())),
+        // It names the files of this build.
+        (header::CACHE_CONTROL, "no-cache".to_owned()),
+    ];
+    if authenticate(app, &Method::GET, headers).await.is_err() {
+        return (StatusCode::UNAUTHORIZED, policy, Html(include_str!("assets/locked.html"))).into_response();
+    }
+    match files::find(app, "index.html").await {
+        Some(found) => (policy, Html(found.plain)).into_response(),
+        None => (policy, Html(include_str!("assets/unbuilt.html"))).into_response(),
+    }
 }

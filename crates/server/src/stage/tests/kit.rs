@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::app::{App, Settings};
+use crate::page::PageFiles;
 use crate::stage::Connector;
 
 /// Ports of chats, and where the test's own servers for them are.
@@ -82,6 +84,7 @@ impl Theatre {
             servers: crate::ServerSettings::default(),
             resolution: crate::ResolutionSettings::default(),
             mcp_rate: 0,
+            page: PageFiles::Folder(PathBuf::new()),
             request_timeout: Duration::from_secs(30),
             data: database.data().to_owned(),
         };

@@ -33,7 +33,7 @@ async fn only_its_own_name_shows_a_page() {
         );
         // Nothing of the API is under that name.
         for path in
-            ["/healthz", "/v1/orgs/local/chats", "/openapi.json", "/page/style.css", "//", "/?token=x/../healthz/x"]
+            ["/healthz", "/v1/orgs/local/chats", "/openapi.json", "/page/plain.css", "//", "/?token=x/../healthz/x"]
         {
             let answer = theatre.get(&host, path).await;
             let page = path.starts_with("/?");

@@ -1,0 +1,63 @@
+// What happens on the server, as it happens. One connection for the whole page; after a break everybody who listens asks anew.
+import { session } from './session.svelte';
+
+/** The names of `GET /events`. */
+export const NAMES = [
+  'tool_call',
+  'tool_call_progress',
+  'tool_call_log',
+  'workspace_changed',
+  'tools_changed',
+  'toolset_progress',
+  'mcp_server',
+  'process',
+] as const;
+export type EventName = (typeof NAMES)[number];
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type EventData = Record<string, any>;
+
+type Listener = { names: readonly EventName[]; heard: (name: EventName, data: EventData) => void; missed: () => void };
+
+const listeners = new Set<Listener>();
+let source: EventSource | undefined;
+let online = $state(true);
+
+export const events = {
+  /** Whether the server can be heard just now. */
+  get online(): boolean {
+    return online;
+  },
+
+  open(): void {
+    let first = true;
+    source = new EventSource(`/v1/orgs/${encodeURIComponent(session.org)}/events`);
+    source.addEventListener('ready', () => {
+      online = true;
+      if (!first) missed();
+      first = false;
+    });
+    source.addEventListener('lagged', missed);
+    source.addEventListener('error', () => {
+      online = false;
+      // A browser gives up when the answer is no stream, as it is while a server starts.
+      if (source?.readyState === EventSource.CLOSED) setTimeout(() => events.open(), 2000);
+    });
+    for (const name of NAMES) {
+      source.addEventListener(name, (event: MessageEvent<string>) => {
+        const data = JSON.parse(event.data) as EventData;
+        for (const listener of [...listeners]) if (listener.names.includes(name)) listener.heard(name, data);
+      });
+    }
+  },
+
+  /** Hears these until what is returned is called. `missed` is called when some may have been missed. */
+  on(names: readonly EventName[], heard: Listener['heard'], missed: () => void = () => {}): () => void {
+    const listener = { names, heard, missed };
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  },
+};
+
+function missed(): void {
+  for (const listener of [...listeners]) listener.missed();
+}

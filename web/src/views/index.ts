@@ -1,0 +1,62 @@
+// Which view an address shows. Each is loaded when it is first looked at.
+import type { Component } from 'svelte';
+
+// Views take what their address names; the table below is where that is checked.
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+type View = { default: Component<any> };
+
+export interface Found {
+  /** A view that differs in this is made anew. */
+  key: string;
+  load: () => Promise<View>;
+  props: Record<string, string>;
+}
+
+interface Way {
+  /** Parts of the path: a word, `:name` for any part, `*name` for all that follow. */
+  pattern: string;
+  load: () => Promise<View>;
+}
+
+const WAYS: Way[] = [
+  { pattern: '', load: () => import('./home/Home.svelte') },
+  { pattern: 'chats', load: () => import('./chats/Chats.svelte') },
+  { pattern: 'chats/:chat', load: () => import('./chats/Chat.svelte') },
+  { pattern: 'files/:chat', load: () => import('./workspace/Workspace.svelte') },
+  { pattern: 'files/:chat/*path', load: () => import('./workspace/Workspace.svelte') },
+  { pattern: 'toolsets', load: () => import('./toolsets/Toolsets.svelte') },
+  { pattern: 'toolsets/:id', load: () => import('./toolsets/Toolset.svelte') },
+  { pattern: 'servers', load: () => import('./servers/Servers.svelte') },
+  { pattern: 'servers/:server', load: () => import('./servers/Server.svelte') },
+  { pattern: 'tools', load: () => import('./tools/Tools.svelte') },
+  { pattern: 'tools/:tool', load: () => import('./tools/Tool.svelte') },
+  { pattern: 'settings', load: () => import('./settings/Settings.svelte') },
+];
+
+export function find(parts: string[]): Found | undefined {
+  for (const way of WAYS) {
+    const props = match(way.pattern.split('/').filter(Boolean), parts);
+    // Another file of the same workspace is the same view.
+    if (props)
+      return {
+        key: [way.pattern.split('/*')[0], props.chat ?? Object.values(props).join('/')].join(' '),
+        load: way.load,
+        props,
+      };
+  }
+  return undefined;
+}
+
+function match(pattern: string[], parts: string[]): Record<string, string> | undefined {
+  const props: Record<string, string> = {};
+  for (const [at, word] of pattern.entries()) {
+    if (word.startsWith('*')) {
+      props[word.slice(1)] = parts.slice(at).join('/');
+      return parts.length > at ? props : undefined;
+    }
+    const part = parts[at];
+    if (part === undefined || (!word.startsWith(':') && word !== part)) return undefined;
+    if (word.startsWith(':')) props[word.slice(1)] = part;
+  }
+  return pattern.length === parts.length ? props : undefined;
+}

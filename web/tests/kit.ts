@@ -1,0 +1,100 @@
+// What every test of the page has: a Kitbag of its own on a data folder of its own, and a browser that is let in.
+import { test as base, expect, type Page } from '@playwright/test';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+const PROGRAM = resolve(process.env.KITBAG_TEST_BINARY ?? '../target/debug/kitbag');
+/** The repository. */
+export const ROOT = resolve(import.meta.dirname, '../..');
+
+export class Kitbag {
+  private constructor(
+    private readonly child: ChildProcess,
+    readonly data: string,
+    readonly url: string,
+    readonly token: string,
+  ) {}
+
+  static async start(flags: string[] = []): Promise<Kitbag> {
+    const data = mkdtempSync(join(tmpdir(), 'kitbag-page-'));
+    // The program refuses variables that it does not know, and those of the tests are none of its own.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('KITBAG_')));
+    const page = process.env.KITBAG_TEST_PAGE ? ['--page', resolve(process.env.KITBAG_TEST_PAGE)] : [];
+    const args = ['serve', '--data', join(data, 'data'), '--listen', '127.0.0.1:0', '--log', 'warn', ...page, ...flags];
+    const child = spawn(PROGRAM, args, { env: { ...env, HOME: data }, stdio: ['ignore', 'pipe', 'inherit'] });
+    const line = await new Promise<string>((found, failed) => {
+      let text = '';
+      child.stdout?.on('data', (chunk: Buffer) => {
+        text += chunk.toString();
+        if (text.includes('\n')) found(text);
+      });
+      child.on('error', failed);
+      child.on('exit', (code) => failed(new Error(`kitbag serve ended with ${code}`)));
+    });
+    const address = new URL(line.split(' ').at(-1)!.trim());
+    return new Kitbag(child, data, address.origin, address.searchParams.get('token')!);
+  }
+
+  async stop(): Promise<void> {
+    const over = new Promise((done) => this.child.on('exit', done));
+    if (this.child.exitCode === null && this.child.kill('SIGTERM')) await over;
+    rmSync(this.data, { recursive: true, force: true });
+  }
+
+  /** Asks the API of `local`, as the owner; anything but an answer of 2xx is an error. */
+  async ask<T = any>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
+    const raw = body instanceof Uint8Array;
+    const answer = await fetch(`${this.url}/v1/orgs/local${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${this.token}`,
+        ...(body === undefined || raw ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      body: body === undefined ? undefined : raw ? (body as Uint8Array<ArrayBuffer>) : JSON.stringify(body),
+    });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    return (text && answer.headers.get('content-type')?.includes('json') ? JSON.parse(text) : text) as T;
+  }
+
+  /** Installs a toolset that is a ZIP. */
+  async install(zip: Uint8Array): Promise<any> {
+    return this.ask('POST', '/toolsets/import?trust=true', zip, { 'content-type': 'application/zip' });
+  }
+
+  /** Opens a view, let in as somebody who opened the printed address. */
+  async open(page: Page, path = '/'): Promise<void> {
+    await page.goto(`${this.url}/?token=${this.token}`);
+    if (path !== '/') await page.goto(this.url + path);
+  }
+}
+
+export const test = base.extend<{ kitbag: Kitbag; flags: string[] }>({
+  /** More flags for `kitbag serve`. */
+  flags: [[], { option: true }],
+  kitbag: async ({ flags }, use) => {
+    const kitbag = await Kitbag.start(flags);
+    await use(kitbag);
+    await kitbag.stop();
+  },
+  // Whatever the browser complains about, or the page throws, fails the test that saw it.
+  page: async ({ page }, use) => {
+    const complaints: string[] = [];
+    page.on('pageerror', (error) => complaints.push(`thrown: ${error.message}`));
+    page.on('console', (message) => {
+      if (message.type() === 'error' && !/Failed to load resource/.test(message.text()))
+        complaints.push(message.text());
+    });
+    await use(page);
+    expect(complaints, 'what the browser complained about').toEqual([]);
+  },
+});
+
+export { expect };
+
+export function read(path: string): Buffer {
+  return readFileSync(join(ROOT, path));
+}
