@@ -17,7 +17,9 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
             if !["target", "node_modules", "dist", "__pycache__"].contains(&name.as_str()) && !name.starts_with('.') {
                 found.extend(files(&path, endings));
             }
-        } else if path.extension().is_some_and(|ending| endings.iter().any(|wanted| ending == *wanted)) {
+        } else if !name.ends_with(".d.ts")
+            && path.extension().is_some_and(|ending| endings.iter().any(|wanted| ending == *wanted))
+        {
             found.push(path);
         }
     }
@@ -33,7 +35,7 @@ fn crates_that_depend_on(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root().join("crates")).unwrap().map(Result::unwrap) {
         let manifest = read(&entry.path().join("Cargo.toml"));
-        let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default().split("\n[").next().unwrap();
         if dependencies.lines().any(|line| line.split(['.', ' ', '=']).next() == Some(name)) {
             found.push(entry.file_name().into_string().unwrap());
         }
