@@ -3,6 +3,7 @@ import type { Command } from '../../palette/palette.svelte';
 import { router } from '../../route/router.svelte';
 import { archive, view } from './content';
 import type { Files } from './files.svelte';
+import { fits } from './tree';
 
 /** More than that nobody reads, and a palette should not have to go through. */
 const MOST = 300;
@@ -12,9 +13,9 @@ export function offered(files: Files, filter: string): Command[] {
   void files.version;
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const [changed, others]: [string[], string[]] = [[], []];
-  for (const { path, changed: marked } of files.tree.nodes()) {
-    const list = marked ? changed : others;
-    if (list.length < MOST && words.every((word) => path.toLowerCase().includes(word))) list.push(path);
+  for (const node of files.tree.nodes()) {
+    const list = node.changed ? changed : others;
+    if (list.length < MOST && fits(node, { words, onlyChanged: false })) list.push(node.path);
   }
   return [
     { id: 'workspace-download', label: 'Download the workspace', group: 'Workspace', run: () => download(files) },

@@ -222,7 +222,7 @@ function mark(file: FileNode, changed: boolean): void {
   for (let at: FolderNode | undefined = file.parent; at; at = at.parent) at.changed += changed ? 1 : -1;
 }
 
-function fits(file: FileNode, { words, onlyChanged }: Wanted): boolean {
+export function fits(file: FileNode, { words, onlyChanged }: Wanted): boolean {
   if (onlyChanged && !file.changed) return false;
   const lower = (file.lower ??= file.path.toLowerCase());
   return words.every((word) => lower.includes(word));
