@@ -1,4 +1,6 @@
 // What the command palette offers. Views add what can be done in them while they are shown.
+import { untrack } from 'svelte';
+
 export interface Command {
   id: string;
   label: string;
@@ -30,7 +32,8 @@ export const palette = {
     $effect(() => {
       const mine = commands();
       offered.list.push(mine);
-      round += 1;
+      // What the others offer is no reason to offer this again.
+      untrack(() => (round += 1));
       return () => {
         offered.list.splice(offered.list.indexOf(mine), 1);
         round += 1;

@@ -18,12 +18,14 @@ interface Way {
   load: () => Promise<View>;
 }
 
+const workspace = () => import('./workspace/Workspace.svelte');
+
 const WAYS: Way[] = [
   { pattern: '', load: () => import('./home/Home.svelte') },
   { pattern: 'chats', load: () => import('./chats/Chats.svelte') },
   { pattern: 'chats/:chat', load: () => import('./chats/Chat.svelte') },
-  { pattern: 'files/:chat', load: () => import('./workspace/Workspace.svelte') },
-  { pattern: 'files/:chat/*path', load: () => import('./workspace/Workspace.svelte') },
+  { pattern: 'files/:chat', load: workspace },
+  { pattern: 'files/:chat/*path', load: workspace },
   { pattern: 'toolsets', load: () => import('./toolsets/Toolsets.svelte') },
   { pattern: 'toolsets/:id', load: () => import('./toolsets/Toolset.svelte') },
   { pattern: 'servers', load: () => import('./servers/Servers.svelte') },
@@ -40,11 +42,23 @@ export function find(parts: string[]): Found | undefined {
     if (props)
       return {
         key: [way.pattern.split('/*')[0], props.chat ?? Object.values(props).join('/')].join(' '),
-        load: way.load,
+        load: () => loaded(way.load),
         props,
       };
   }
   return undefined;
+}
+
+/** The same promise each time, so that a view that is shown already is not made anew. */
+const views = new Map<Way['load'], Promise<View>>();
+
+function loaded(load: Way['load']): Promise<View> {
+  const known = views.get(load);
+  if (known) return known;
+  const asked = load();
+  views.set(load, asked);
+  asked.catch(() => views.delete(load));
+  return asked;
 }
 
 function match(pattern: string[], parts: string[]): Record<string, string> | undefined {
