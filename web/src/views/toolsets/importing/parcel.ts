@@ -42,9 +42,16 @@ export async function ofChosenFolder(list: FileList): Promise<Parcel> {
  * What was dropped. To be called while the drop is handled: afterwards a browser has forgotten it.
  */
 export function ofDrop(transfer: DataTransfer): Promise<Parcel>[] {
-  const entries = [...transfer.items].filter((item) => item.kind === 'file').map((item) => item.webkitGetAsEntry());
-  const found = entries.filter((entry) => entry !== null);
-  if (found.length > 0) return found.map(ofEntry);
+  const found = [...transfer.items]
+    .filter((item) => item.kind === 'file')
+    .map((item) => {
+      const entry = item.webkitGetAsEntry();
+      // What comes from another program, and not from a disk, has none.
+      const file = entry ? null : item.getAsFile();
+      return entry ? ofEntry(entry) : file && Promise.resolve(ofFile(file));
+    })
+    .filter((parcel) => parcel !== null);
+  if (found.length > 0) return found;
   const text = transfer.getData('text/uri-list').split('\n')[0] || transfer.getData('text/plain');
   return text ? [Promise.resolve().then(() => ofText(text))] : [];
 }

@@ -1,5 +1,5 @@
 // What a render plan would be for a call, as the server makes it: expressions get their values, and those are checked. Only a preview;
-// the plan of a real call is always the server's.
+// the plan of a real call is always the server's. It leaves the language "auto", for which the server puts that of the file.
 
 export interface Scene {
   args: Record<string, unknown>;
@@ -72,14 +72,23 @@ function find({ root, path }: Expression, key: string, scene: Scene): unknown {
   if (root in STAND_INS) return STAND_INS[root];
   let value: unknown = root === 'args' ? scene.args : scene.result;
   for (const [index, name] of path.entries()) {
-    const inside = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
-    if (!inside) {
+    if (!has(value, name)) {
       const here = ['$' + root, ...path.slice(0, index)].join('.');
-      throw new Lost(`${key}: ${here}.${name} leads to nothing: ${here} is ${kind(value)} without “${name}”`);
+      const instead =
+        typeof value === 'object' && value !== null
+          ? ` without “${name}”`
+          : `; to end the expression there, write ${here.replace('$', '${')}}`;
+      throw new Lost(`${key}: ${here}.${name} leads to nothing: ${here} is ${kind(value)}${instead}`);
     }
     value = (value as Record<string, unknown>)[name];
   }
   return value;
+}
+
+/** Keys of objects, places in lists. */
+function has(value: unknown, name: string): boolean {
+  if (Array.isArray(value)) return /^(0|[1-9]\d*)$/.test(name) && Number(name) < value.length;
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name);
 }
 
 function text(written: string, key: string, scene: Scene): unknown {
@@ -123,19 +132,21 @@ function settle(renderer: string, config: Record<string, unknown>): Record<strin
   }
   if ('url' in config) {
     const url = typeof config.url === 'string' && URL.canParse(config.url) ? new URL(config.url) : undefined;
-    if (!url || !/^https?:$/.test(url.protocol))
-      throw new Lost(`url became ${JSON.stringify(config.url)}, which is no address of the web`);
+    if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password)
+      throw new Lost(`url became ${JSON.stringify(config.url)}, which is no address of the web that can be shown`);
   }
   if ('port' in config) {
-    const port = Number(config.port);
-    if (!Number.isInteger(port) || port < 1 || port > 65535 || typeof config.port === 'boolean')
+    const written = typeof config.port === 'string' && /^\d+$/.test(config.port) ? Number(config.port) : config.port;
+    if (typeof written !== 'number' || !Number.isInteger(written) || written < 1 || written > 65535)
       throw new Lost(`port must be a number from 1 to 65535, and it became ${JSON.stringify(config.port)}`);
-    config.port = port;
+    config.port = written;
   }
-  const has = (...keys: string[]) => keys.some((key) => key in config);
-  if (renderer === 'html' && !has('artifact', 'content')) throw new Lost('HTML needs a page or a content');
-  if (renderer === 'frame' && !has('url', 'port')) throw new Lost('A frame needs an address or a port');
-  if (renderer === 'editor' && !has('path')) throw new Lost('An editor needs a path');
+  if ('language' in config && typeof config.language !== 'string')
+    throw new Lost(`language must be a text, and it became ${kind(config.language)}`);
+  const some = (...keys: string[]) => keys.some((key) => key in config);
+  if (renderer === 'html' && !some('artifact', 'content')) throw new Lost('HTML needs a page or a content');
+  if (renderer === 'frame' && !some('url', 'port')) throw new Lost('A frame needs an address or a port');
+  if (renderer === 'editor' && !some('path')) throw new Lost('An editor needs a path');
   return config;
 }
 

@@ -36,3 +36,17 @@ export function expressions(input: Schema | null | undefined, output: Schema | n
   ];
   return [...below('$args', input), ...below('$return', output), '$workspace', '$chat_id', '$toolset'];
 }
+
+/** A result that has what a configuration speaks of. */
+export function sampleResult(config: unknown): unknown {
+  const result: Record<string, unknown> = {};
+  for (const [, path] of JSON.stringify(config).matchAll(/\$\{?return\.([\w.]+)/g)) {
+    const keys = path!.split('.').filter(Boolean);
+    let here = result;
+    for (const key of keys.slice(0, -1)) here = (here[key] ??= {}) as Record<string, unknown>;
+    const last = keys.at(-1);
+    if (last !== undefined && typeof here === 'object')
+      here[last] ??= sample({ type: /port/i.test(last) ? 'integer' : 'string' }, last);
+  }
+  return Object.keys(result).length ? result : { output: 'what it returned' };
+}
