@@ -3,6 +3,7 @@ import type { Locator, Page } from '@playwright/test';
 import { zipSync } from 'fflate';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { plan } from '../src/views/toolsets/overrides/plan.ts';
 import { expect, type Kitbag, read, ROOT, test } from './kit.ts';
 
 const FILES = ['toolset.yaml', 'tools/files.py', 'tools/shell.py'];
@@ -218,6 +219,25 @@ test('an override is changed, seen, and cleared again', async ({ kitbag, page })
   expect(items.filter((over: { origin: string }) => over.origin === 'user')).toEqual([]);
 });
 
+test('the preview makes the plan that the server makes', async ({ kitbag }) => {
+  const args = { path: 'notes/a.md', content: '$args.path and $$' };
+  const config = {
+    content: 'Saved $args.path ($return.size bytes).',
+    data: {
+      whole: '$return',
+      typed: ['$return.created', '$return.size', 'plain', 7, null],
+      ended: '${args.path}.bak and $args.path.',
+      again: '$args.content',
+      kept: '$$return costs $5, $unknown, ${unknown}, $workspace.bak',
+    },
+  };
+  await kitbag.ask('PUT', '/toolsets/builtin/overrides/write_file', { renderer: 'html', rendererConfig: config });
+  const chat = await kitbag.ask('POST', '/chats', {});
+  const call = await kitbag.ask('POST', `/chats/${chat.id}/tool-calls`, { toolId: 'write_file', args });
+  const { url: _, ...made } = call.renderPlan.config;
+  expect(plan('html', config, { args, result: call.result })).toEqual({ config: made });
+});
+
 test('a pattern overrides several tools, and is taken back', async ({ kitbag, page }) => {
   await kitbag.install(appBuilder());
   await kitbag.open(page, '/toolsets/app-builder?tab=overrides');
@@ -243,6 +263,17 @@ test('a pattern overrides several tools, and is taken back', async ({ kitbag, pa
   await expect(page.getByRole('button', { name: 'Change app-builder:*_file' })).toBeHidden();
   await page.getByRole('status').getByRole('button', { name: 'Close' }).last().click();
   await expect.poll(off).toEqual([]);
+});
+
+test('a built-in tool is turned off like any other', async ({ kitbag, page }) => {
+  await kitbag.open(page, '/toolsets');
+  await page.getByRole('link', { name: 'Built-in tools' }).click();
+  await page
+    .getByRole('switch', { name: 'write_file: on' })
+    .or(page.getByRole('switch', { name: /^Write/ }))
+    .first()
+    .click();
+  await expect.poll(async () => (await kitbag.ask('GET', '/tools/write_file')).enabled).toBe(false);
 });
 
 test('what is uninstalled comes back when that is undone', async ({ kitbag, page }) => {

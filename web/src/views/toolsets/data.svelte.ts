@@ -9,6 +9,9 @@ export type Toolset = Schemas['Toolset'];
 export type Detail = Schemas['ToolsetDetail'];
 export type Tool = Schemas['Tool'];
 
+/** The id under which overrides of the built-in tools are kept. */
+export const BUILTIN = 'builtin';
+
 /** Those that are about to be uninstalled, and can still come back. */
 const leaving = new SvelteSet<string>();
 
@@ -25,7 +28,9 @@ export const toolsets = {
     }) as Promise<Toolset[]>,
 
   get: (id: string, signal?: AbortSignal): Promise<Detail> =>
-    ask(api.GET('/v1/orgs/{org}/toolsets/{id}', { params: { path: path(id) }, signal })),
+    id === BUILTIN
+      ? builtin(signal)
+      : ask(api.GET('/v1/orgs/{org}/toolsets/{id}', { params: { path: path(id) }, signal })),
 
   enable: (id: string, enabled: boolean): Promise<Toolset> =>
     ask(api.POST('/v1/orgs/{org}/toolsets/{id}/enable', { params: { path: path(id) }, body: { enabled } })),
@@ -84,6 +89,38 @@ export const toolsets = {
     }
   },
 };
+
+/** The built-in tools, as if they were a toolset: what is overridden about them is kept in the same way. */
+async function builtin(signal?: AbortSignal): Promise<Detail> {
+  const tools = (await all((cursor) => {
+    const params = { path: { org: session.org }, query: { limit: 200, cursor } };
+    return ask(api.GET('/v1/orgs/{org}/tools', { params, signal }));
+  })) as Tool[];
+  const never = new Date(0).toISOString();
+  return {
+    id: BUILTIN,
+    name: 'Built-in tools',
+    version: session.version,
+    description: 'They come with Kitbag and work in the workspace of a chat.',
+    enabled: true,
+    userMcp: false,
+    installedAt: never,
+    updatedAt: never,
+    sourceType: BUILTIN,
+    sourceRef: null,
+    manifestVersion: '1',
+    visibility: 'private',
+    publicSlug: null,
+    adoptedFrom: null,
+    tools: tools.filter((tool) => tool.provider === 'builtin'),
+    mcpServers: [],
+    agentSkills: [],
+    files: [],
+    trusted: true,
+    permissions: {},
+    python: {},
+  };
+}
 
 /** Whether there is anything in it that only happens once somebody trusts it. */
 export function needsTrust(toolset: Detail): boolean {

@@ -17,6 +17,8 @@ export function keyOf(toolId: string): string {
   const mcp = toolId.startsWith('mcp:');
   const text = mcp ? toolId.slice(4) : toolId;
   const colon = text.indexOf(':');
+  // A built-in tool has a bare name.
+  if (colon < 0) return `builtin:${text}`;
   const namespace = text.slice(0, colon).split('~').at(-1)!;
   // A server may be called "mcp"; then the prefix stays, or the name would be taken for it.
   return `${namespace === 'mcp' ? 'mcp:' : ''}${namespace}${text.slice(colon)}`;
@@ -104,7 +106,8 @@ export function words(origin: Origin, own: string, provider?: string): string {
     case 'server':
       return 'The settings of its server';
     case 'tool':
-      return provider === 'mcp' ? 'What its server says' : 'The tool: its manifest or code';
+      if (provider === 'mcp') return 'What its server says';
+      return provider === 'builtin' ? 'The tool itself' : 'The tool: its manifest or code';
     default:
       return 'Nobody said anything: the default';
   }
