@@ -1,4 +1,6 @@
 // What the command palette offers. Views add what can be done in them while they are shown.
+import { untrack } from 'svelte';
+
 export interface Command {
   id: string;
   label: string;
@@ -29,11 +31,13 @@ export const palette = {
   offer(commands: () => Command[]): void {
     $effect(() => {
       const mine = commands();
+      // An effect that hangs on what it changes itself would never end.
+      const changed = () => untrack(() => (round += 1));
       offered.list.push(mine);
-      round += 1;
+      changed();
       return () => {
         offered.list.splice(offered.list.indexOf(mine), 1);
-        round += 1;
+        changed();
       };
     });
   },
