@@ -22,8 +22,9 @@ export function standing(server: Server): { tone: Tone; label: string } {
     case 'error':
       return { tone: 'bad', label: server.missingVariables.length ? 'Variable missing' : 'Error' };
     default:
+      if (server.reason?.includes('turned off')) return { tone: 'plain', label: 'Off' };
       // A process whose tools are known starts with the first call.
-      return { tone: 'plain', label: 'Not running' };
+      return { tone: 'plain', label: server.reason?.includes('first used') ? 'Ready' : 'Not connected' };
   }
 }
 
