@@ -184,7 +184,7 @@ test("other programs' servers are imported, pasted ones are read, and a stranger
   writeFileSync(config, JSON.stringify({ mcpServers: { own, broken: { args: [] } } }));
   await kitbag.open(page, '/servers?add=1');
   const dialog = page.getByRole('dialog', { name: 'Add an MCP server' });
-  await dialog.getByRole('tab', { name: 'From this machine' }).click();
+  await dialog.getByRole('tab', { name: 'This machine' }).click();
   await expect(dialog.getByRole('heading', { name: 'Cursor' })).toBeVisible();
   await expect(dialog.getByText(config)).toBeVisible();
   await expect(dialog.getByRole('checkbox', { name: /broken/ })).toBeDisabled();
@@ -197,9 +197,9 @@ test("other programs' servers are imported, pasted ones are read, and a stranger
   await expect(page.getByText('Connected', { exact: true })).toBeVisible();
 
   await page.goto(`${kitbag.url}/servers?add=1`);
-  await dialog.getByRole('tab', { name: 'From this machine' }).click();
+  await dialog.getByRole('tab', { name: 'This machine' }).click();
   await expect(dialog.getByText('Already here')).toBeVisible();
-  await dialog.getByRole('tab', { name: 'Paste configuration' }).click();
+  await dialog.getByRole('tab', { name: 'Paste JSON' }).click();
   await dialog.getByLabel('Configuration').fill('{ "theme": "dark" }');
   await expect(dialog.getByText('There is no MCP server in it.')).toBeVisible();
   const pasted = { command: process.execPath, args: [CHANGING, tools, 'pasted'] };
