@@ -2,6 +2,7 @@
 import { type Page } from '@playwright/test';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { guarded } from './fixtures/guarded.ts';
 import { expect, Kitbag, test } from './kit.ts';
 
 const CHANGING = join(import.meta.dirname, 'fixtures/changing-server.mjs');
@@ -218,4 +219,35 @@ test("other programs' servers are imported, pasted ones are read, and a stranger
   await trust.getByRole('button', { name: 'Trust and start it' }).click();
   await expect(page.getByText('Connected', { exact: true })).toBeVisible();
   await expect(trust).toBeHidden();
+});
+
+test('a server on the web is added by its address, signed in to by a browser window, and signed out of', async ({
+  kitbag,
+  page,
+}) => {
+  const server = await guarded();
+  await kitbag.open(page, '/servers?add=1');
+  const dialog = page.getByRole('dialog', { name: 'Add an MCP server' });
+  await dialog.getByRole('tab', { name: 'Address' }).click();
+  await dialog.getByRole('textbox', { name: 'Address', exact: true }).fill(server.url);
+  await dialog.getByRole('button', { name: 'Add a header' }).click();
+  await dialog.getByLabel('Header 1: name').fill('X-Team');
+  await dialog.getByLabel('Header 1: value').fill('blue');
+  await dialog.getByLabel('Name', { exact: true }).fill('Guarded');
+  await dialog.getByRole('button', { name: 'Add the server' }).click();
+  await expect(page.getByText('Sign-in needed')).toBeVisible();
+
+  const opened = page.waitForEvent('popup');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  const window = await opened;
+  await window.getByRole('link', { name: 'Let Kitbag in' }).click();
+  await expect(page.getByText('Connected', { exact: true })).toBeVisible();
+  await expect(page.getByRole('heading', { level: 2, name: 'whoami' })).toBeVisible();
+  expect(server.tokens.size).toBe(1);
+
+  await page.getByRole('tab', { name: 'Settings' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await expect(page.getByText('Sign-in needed')).toBeVisible();
+  expect(server.tokens.size).toBe(0);
+  server.stop();
 });
