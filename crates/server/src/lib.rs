@@ -8,6 +8,7 @@ mod api;
 mod app;
 mod calls;
 mod edge;
+pub mod elsewhere;
 mod events;
 mod gateway;
 mod home;

@@ -7,7 +7,9 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{calls, chats, events, mcp_servers, messages, processes, session, tokens, tools, toolsets, workspace};
+use crate::api::{
+    calls, chats, events, mcp_imports, mcp_servers, messages, processes, session, tokens, tools, toolsets, workspace,
+};
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
 use crate::{access, api, edge, gateway, page, stage};
@@ -104,6 +106,8 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(mcp_servers::pins::get_mcp_server_pins))
         .routes(routes!(mcp_servers::accept::accept_mcp_server_pins))
         .routes(routes!(mcp_servers::trust::trust_mcp_server))
+        .routes(routes!(mcp_imports::list::list_importable_mcp_servers, mcp_imports::take::import_mcp_servers))
+        .routes(routes!(mcp_imports::read::read_importable_mcp_servers))
         .routes(routes!(session::get_session))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))

@@ -51,6 +51,7 @@ pub(crate) struct EventsQuery {
 ///   at most 500 paths each are named.
 /// - `tools_changed` `{"toolsetId","reason"}`: `import`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
 /// - `toolset_progress` `{"toolsetId","message"}`: a line about the environment that is being built.
+/// - `mcp_server` `{"id","status","reason","since"}`: how an MCP server is now; what else there is to know of it, `get_mcp_server` says.
 /// - `process` `{"chatId","processes":[…]}`: what runs now of what calls left running, as `list_processes` shows it.
 /// - `lagged` `{"missed"}`: so many events were missed, for they were not taken fast enough.
 #[utoipa::path(

@@ -42,6 +42,7 @@ use clients::{Clients, SignedIn};
 pub(crate) use fences::is_fenced;
 use keeper::StoreKeeper;
 use variables::Environment;
+pub(crate) use variables::missing_variables;
 
 /// How servers are looked after.
 #[derive(Clone, Debug)]

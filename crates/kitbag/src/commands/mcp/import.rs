@@ -1,38 +1,20 @@
 //! `kitbag mcp import`: finds the servers that other programs use, shows them, and takes those that are wanted.
 
-use std::collections::HashSet;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use kitbag_formats::clients::{Client as Program, Readable, Reader};
-use kitbag_model::{Launch, McpServer, RawLaunch, Template};
+use kitbag_formats::clients::{Client as Program, Readable};
+use kitbag_model::{McpServer, RawLaunch};
+use kitbag_server::elsewhere::places::{self, Place};
+use kitbag_server::elsewhere::{self, Candidate};
 use serde_json::{Value, json};
 
-use super::places::{self, Place};
 use super::{SERVERS, agrees, ask};
 use crate::cli::ImportServers;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::{Output, table, text};
 use crate::visible;
-
-/// The most bytes of a file: some programs keep their whole history beside their servers.
-const LARGEST: u64 = 64 * 1024 * 1024;
-
-/// A server that was found.
-struct Candidate {
-    name: String,
-    program: Option<Program>,
-    file: PathBuf,
-    project: Option<String>,
-    /// Whether it is in a file of the user's own. A folder that somebody cloned must not start programs by what is in it.
-    own: bool,
-    server: Result<Readable, Vec<String>>,
-    /// Whether exactly this is there already, or stands further up in the list.
-    known: bool,
-}
 
 pub(super) async fn run(client: &Client, flags: &ImportServers, output: &Output) -> Result<ExitCode, Failure> {
     let mut found = find(flags, output)?;
@@ -116,7 +98,7 @@ fn keeps(one: &Candidate, readable: &Readable, flags: &ImportServers, output: &O
 /// What the API is told of a server.
 fn body(one: &Candidate, server: McpServer, trust: bool) -> Value {
     let raw = RawLaunch::from(&server.launch);
-    let mut body = json!({ "name": name(&one.name), "serverType": raw.server_type, "enabled": server.enabled });
+    let mut body = json!({ "name": one.display_name(), "serverType": raw.server_type, "enabled": server.enabled });
     let mut put = |field: &str, value: Option<Value>| {
         if let Some(value) = value {
             body[field] = value;
@@ -133,12 +115,6 @@ fn body(one: &Candidate, server: McpServer, trust: bool) -> Value {
     body
 }
 
-/// A name that people can read, of what a file calls a server.
-fn name(name: &str) -> String {
-    let line: String = name.chars().filter(|c| !kitbag_model::safe_text::is_hidden(*c)).take(120).collect();
-    if line.trim().is_empty() { "mcp-server".to_owned() } else { line.trim().to_owned() }
-}
-
 fn find(flags: &ImportServers, output: &Output) -> Result<Vec<Candidate>, Failure> {
     let places = match flags.from.as_deref() {
         None => places::all(),
@@ -147,28 +123,21 @@ fn find(flags: &ImportServers, output: &Output) -> Result<Vec<Candidate>, Failur
             None => vec![file_of(from)?],
         },
     };
-    let named = flags.from.as_deref().is_some_and(|from| Program::find(from).is_none());
-    let mut reader = Reader::default();
-    let mut found = Vec::new();
-    for place in places {
-        let read = bytes_of(&place.file).and_then(|bytes| match bytes {
-            Some(bytes) => reader.read(place.client, &bytes, &place.file.to_string_lossy()),
-            None if named => Err("there is no such file".to_owned()),
-            None => Ok(Vec::new()),
-        });
-        match read {
-            Ok(servers) if servers.is_empty() && named => {
-                return Err(Failure::wrong_use(format!("{}: there is no server in it", place.file.display())));
-            }
-            Ok(servers) => found.extend(servers.into_iter().map(|one| candidate(&place, one))),
-            Err(reason) if named => {
-                return Err(Failure::wrong_use(format!("{}: {reason}", place.file.display())));
-            }
-            // One program's broken file must not hide the others'.
-            Err(reason) => output.note(&format!("{}: {}", place.file.display(), visible::line(&reason))),
+    let named = flags.from.as_deref().filter(|from| Program::find(from).is_none()).and(places.first());
+    let (found, unread) = elsewhere::look(&places);
+    let Some(place) = named else {
+        for one in unread {
+            output.note(&format!("{}: {}", one.file.display(), visible::line(&one.reason)));
         }
+        return Ok(found);
+    };
+    let wrong = |reason: &str| Err(Failure::wrong_use(format!("{}: {reason}", place.file.display())));
+    match unread.first() {
+        Some(one) => wrong(&one.reason),
+        None if !place.file.is_file() => wrong("there is no such file"),
+        None if found.is_empty() => wrong("there is no server in it"),
+        None => Ok(found),
     }
-    Ok(found)
 }
 
 /// A file that was named. Which program's it is follows from where it would be, or from what is in it.
@@ -186,47 +155,11 @@ fn file_of(text: &str) -> Result<Place, Failure> {
     Ok(known.unwrap_or(Place { client: None, file, project: None, own: false }))
 }
 
-/// What is in a file; none if there is none.
-fn bytes_of(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    let told = |error: std::io::Error| error.to_string();
-    let Ok(data) = path.metadata() else { return Ok(None) };
-    if !data.is_file() {
-        return Ok(None);
-    }
-    if data.len() > LARGEST {
-        return Err("it is too large".to_owned());
-    }
-    let mut bytes = Vec::new();
-    File::open(path).map_err(told)?.take(LARGEST).read_to_end(&mut bytes).map_err(told)?;
-    Ok(Some(bytes))
-}
-
-fn candidate(place: &Place, found: kitbag_formats::clients::Found) -> Candidate {
-    let project = found.project.clone().or_else(|| place.project.as_ref().map(|path| path.display().to_string()));
-    let mut server = found.server;
-    // A project's server is started in the project's folder, and its paths are meant from there.
-    if let (Ok(Readable { server: McpServer { launch: Launch::Stdio { cwd, .. }, .. }, .. }), Some(project)) =
-        (&mut server, &project)
-    {
-        cwd.get_or_insert_with(|| Template::literal(project));
-    }
-    let (program, file, own) = (place.client, place.file.clone(), place.own);
-    Candidate { name: found.name, program, file, project, own, server, known: false }
-}
-
-/// Marks what is there already, and what was found before in another place.
+/// Marks what is there already.
 async fn mark_known(client: &Client, found: &mut [Candidate]) -> Result<(), Failure> {
     let servers = client.get(SERVERS).await?;
     let there = servers["items"].as_array().into_iter().flatten();
-    let mut known: HashSet<String> = there.map(|server| text(server, "fingerprint").to_owned()).collect();
-    for one in found {
-        if let Ok(readable) = &one.server {
-            let with = readable.with_values().fingerprint().to_string();
-            let without = readable.server.fingerprint().to_string();
-            one.known = known.contains(&with) || known.contains(&without);
-            known.extend([with, without]);
-        }
-    }
+    elsewhere::mark_known(found, there.map(|server| text(server, "fingerprint").to_owned()));
     Ok(())
 }
 

@@ -5,7 +5,6 @@ mod add;
 mod client;
 mod config;
 mod import;
-mod places;
 mod show;
 mod sign_in;
 mod stdio;

@@ -6,7 +6,7 @@ mod body;
 pub(crate) mod client;
 pub(crate) mod get;
 pub(crate) mod list;
-mod live;
+pub(crate) mod live;
 pub(crate) mod pins;
 pub(crate) mod reconnect;
 pub(crate) mod remove;
@@ -23,7 +23,7 @@ use utoipa::IntoParams;
 use super::error::{ApiError, Code};
 use crate::app::App;
 
-pub(crate) use view::{ServerView, Viewer};
+pub(crate) use view::{ServerView, Shown, Viewer};
 
 /// The path of a server.
 #[derive(Deserialize, IntoParams)]
@@ -91,7 +91,7 @@ async fn find(app: &App, org: &OrgId, path: &ServerPath) -> Result<Found, ApiErr
 }
 
 /// A server as it is now.
-async fn show(app: &App, org: &OrgId, manages: bool, key: &ServerKey) -> Result<ServerView, ApiError> {
+pub(crate) async fn show(app: &App, org: &OrgId, manages: bool, key: &ServerKey) -> Result<ServerView, ApiError> {
     let not_found = || ApiError::not_found("MCP server", &key.to_string());
     let mut tx = app.store().read(org).await?;
     let installed = tx.installed(&key.toolset).await?.ok_or_else(not_found)?;

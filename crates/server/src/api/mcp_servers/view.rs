@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::live;
 use crate::app::App;
-use crate::servers::is_fenced;
+use crate::servers::{is_fenced, missing_variables};
 
 /// An MCP server.
 #[derive(Serialize, ToSchema)]
@@ -67,6 +67,8 @@ pub(crate) struct ServerView {
     env_names: Vec<String>,
     /// The headers that are sent to it.
     header_names: Vec<String>,
+    /// Variables that it refers to and that have no value where Kitbag runs.
+    missing_variables: Vec<String>,
     /// Whether a person is asked before each call of its tools.
     requires_confirmation: bool,
     /// Whether every call of its tools is recorded before it runs, and again before it is answered.
@@ -121,17 +123,17 @@ impl From<&Pin> for ServerToolView {
 
 /// How a server is started or dialled, as far as it is shown.
 #[derive(Default)]
-struct Shown {
+pub(crate) struct Shown {
     command: Option<String>,
     args: Vec<String>,
-    cwd: Option<String>,
-    env_names: Vec<String>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) env_names: Vec<String>,
     url: Option<String>,
-    header_names: Vec<String>,
+    pub(crate) header_names: Vec<String>,
 }
 
 impl Shown {
-    fn new(launch: &Launch) -> Self {
+    pub(crate) fn new(launch: &Launch) -> Self {
         match launch {
             Launch::Stdio { command, args, cwd, env } => Self {
                 command: Some(command.clone()),
@@ -192,6 +194,7 @@ impl ServerView {
             url: shown.url,
             env_names: shown.env_names,
             header_names: shown.header_names,
+            missing_variables: missing_variables(viewer.org, &one.server.launch),
             requires_confirmation: server.requires_confirmation.unwrap_or(true),
             strict_records: one.strict_records,
             sandbox: is_fenced(viewer.org, one),

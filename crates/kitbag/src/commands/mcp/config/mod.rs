@@ -13,13 +13,13 @@ use kitbag_model::{BearerToken, Secret};
 use serde_json::{Value, json};
 
 use self::file::OwnFile;
-use super::places;
 use crate::cli::{ClientConfig, Place};
 use crate::client::{Client, segment};
 use crate::config::Config;
 use crate::data::DataFolder;
 use crate::failure::Failure;
 use crate::output::{Output, text};
+use kitbag_server::elsewhere::places;
 
 /// What Kitbag is called in other programs.
 const NAME: &str = "kitbag";

@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use kitbag_formats::clients::Client;
 
 /// A file that may have servers.
-pub(super) struct Place {
-    pub(super) client: Option<Client>,
-    pub(super) file: PathBuf,
+pub struct Place {
+    /// The program whose file it is, if that is known.
+    pub client: Option<Client>,
+    /// Where it is.
+    pub file: PathBuf,
     /// The folder that its servers are for, if it is a project's.
-    pub(super) project: Option<PathBuf>,
+    pub project: Option<PathBuf>,
     /// Whether it is where a program keeps what its user told it. Any other file may have come with somebody else's work.
-    pub(super) own: bool,
+    pub own: bool,
 }
 
 /// A folder that a variable names.
@@ -22,7 +24,7 @@ fn absolute(name: &str) -> Option<PathBuf> {
 }
 
 /// Every place there is, whether or not there is a file.
-pub(super) fn all() -> Vec<Place> {
+pub fn all() -> Vec<Place> {
     let mut places = Vec::new();
     if let Some(home) = absolute("HOME") {
         let config = absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
@@ -39,7 +41,7 @@ pub(super) fn all() -> Vec<Place> {
 }
 
 /// The file in which a program keeps what is its user's own: the first of its places, or the one that is there.
-pub(super) fn own(client: Client) -> Option<PathBuf> {
+pub fn own(client: Client) -> Option<PathBuf> {
     let of_client = |place: &Place| place.client == Some(client) && place.project.is_none();
     let files: Vec<PathBuf> = all().into_iter().filter(of_client).map(|place| place.file).collect();
     // The settings of an editor are a place from which servers are read; they are written to where the editor itself does.
