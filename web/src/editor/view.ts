@@ -31,7 +31,6 @@ export interface Setup extends Named {
 }
 
 const reading: Extension = [
-  lineNumbers(),
   highlightSpecialChars(),
   drawSelection(),
   search({ top: true }),
@@ -99,6 +98,7 @@ export function editor(parent: ShadowRoot, setup: Setup) {
       doc: EditorState.create({ doc: setup.value, extensions: EditorState.lineSeparator.of(ending(setup.value)) }).doc,
       extensions: [
         lines.of(EditorState.lineSeparator.of(ending(setup.value))),
+        lineNumbers(),
         reading,
         foldGutter(),
         indentUnit.of(/\.(py|rs|java|kt|cs|c|cc|cpp|h)$/.test(setup.filename ?? '') ? '    ' : '  '),
@@ -156,9 +156,10 @@ export function difference(
   parent: ShadowRoot,
   before: string,
   after: string,
-  { filename, unified }: { filename?: string; unified: boolean },
+  { filename, unified, partial }: { filename?: string; unified: boolean; partial: boolean },
 ): { destroy: () => void } {
   const side = (label: string, place: Compartment): Extension => [
+    partial ? [] : lineNumbers(),
     reading,
     differences,
     EditorState.readOnly.of(true),
