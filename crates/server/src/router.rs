@@ -57,6 +57,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(calls::list::list_tool_calls, calls::call::call_tool))
         .routes(routes!(calls::get::get_tool_call))
         .routes(routes!(calls::result::get_tool_call_result))
+        .routes(routes!(calls::app::get_tool_call_app))
         .routes(routes!(calls::decide::decide_tool_call))
         .routes(routes!(calls::cancel::cancel_tool_call))
         .routes(routes!(processes::list::list_processes))

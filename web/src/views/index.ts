@@ -24,6 +24,7 @@ const WAYS: Way[] = [
   { pattern: '', load: () => import('./home/Home.svelte') },
   { pattern: 'chats', load: () => import('./chats/Chats.svelte') },
   { pattern: 'chats/:chat', load: () => import('./chats/Chat.svelte') },
+  { pattern: 'chats/:chat/calls/:call', load: () => import('../render/Call.svelte') },
   { pattern: 'files/:chat', load: workspace },
   { pattern: 'files/:chat/*path', load: workspace },
   { pattern: 'toolsets', load: () => import('./toolsets/Toolsets.svelte') },

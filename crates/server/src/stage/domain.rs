@@ -98,6 +98,18 @@ impl FrameOrigin {
     pub(super) fn has(&self, url: &Url) -> bool {
         self.0.matches(url)
     }
+
+    /// Whether it is reached over TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.0.secure
+    }
+}
+
+impl fmt::Display for FrameOrigin {
+    /// As a content security policy spells it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl FromStr for FrameOrigin {

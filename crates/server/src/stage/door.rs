@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::grants::Show;
-use super::{Stage, frame, page};
+use super::{Stage, app, frame, page};
 use crate::access::origin::asked_host;
 use crate::app::App;
 
@@ -33,6 +33,7 @@ async fn answer(stage: &Stage, label: &str, request: Request) -> Response {
     let response = match &grant.show {
         Show::Page { page, data } => page::answer(stage, &grant, (page, data), &method, &path).await,
         Show::Frame { port } => frame::answer(stage, &grant, *port, request).await,
+        Show::App { page, policy } => app::answer(stage, (page, policy), &method, &path),
     };
     // The label stays out of the log: whoever knows it may look.
     tracing::debug!(chat = %grant.chat, %method, status = response.status().as_u16(), "shown on the stage");

@@ -24,6 +24,8 @@ pub(crate) enum Show {
     Page { page: Page, data: Value },
     /// What a process of the chat serves.
     Frame { port: u16 },
+    /// The app of an MCP server's tool, and what it may reach.
+    App { page: String, policy: String },
 }
 
 /// A page.
@@ -81,6 +83,7 @@ impl Grants {
             Show::Page { page: Page::Content(text), data } => text.len() + size(data),
             Show::Page { data, .. } => size(data),
             Show::Frame { .. } => 0,
+            Show::App { page, policy } => page.len() + policy.len(),
         };
         while self.0.len() >= MOST || self.0.values().map(|grant| grant.bytes).sum::<usize>() + bytes > MOST_BYTES {
             let oldest = self.0.iter().min_by_key(|(_, grant)| (Arc::strong_count(grant) > 1, grant.last_used()));

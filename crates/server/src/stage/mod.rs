@@ -1,9 +1,10 @@
 //! The stage: pages that nobody vouches for, shown on an origin that nothing of ours is on.
 //!
 //! What a call shows is granted to a random name below `localhost`, or below a domain that was configured for it
-//! ([`grants`]). A request for such a name ([`mod@door`]) gets a page of the toolset with the call's data ([`page`]), or what a
-//! process of the chat serves ([`frame`]). There are no cookies of ours and no API there.
+//! ([`grants`]). A request for such a name ([`mod@door`]) gets a page of the toolset with the call's data ([`page`]), what a
+//! process of the chat serves ([`frame`]), or the app of an MCP server's tool ([`mod@app`]). There are no cookies of ours and no API there.
 
+mod app;
 mod connector;
 mod domain;
 mod door;
@@ -126,6 +127,21 @@ impl Stage {
             }
         }
         json!({ "renderer": plan.renderer, "config": config })
+    }
+
+    /// The address of the app of a call's tool; none where nothing listens. `declared` is what its server says that it has to reach.
+    pub(crate) fn open_app(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        call: &str,
+        page: &str,
+        declared: Option<&Value>,
+    ) -> Option<String> {
+        let show = Show::App { page: page.to_owned(), policy: app::policy(declared) };
+        // A call may also have a plan, with an address of its own.
+        let label = self.grants().open(Instant::now(), org, chat, &format!("app {call}"), show);
+        self.0.is_open.load(Ordering::Relaxed).then(|| format!("{}/", self.0.names.origin(&label)))
     }
 
     /// Forgets everything that a chat shows.

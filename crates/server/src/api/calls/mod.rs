@@ -1,5 +1,6 @@
 //! Tool calls.
 
+pub(crate) mod app;
 pub(crate) mod call;
 pub(crate) mod cancel;
 pub(crate) mod decide;
