@@ -30,12 +30,12 @@ fn of<'a>(connections: &'a Value, client: &str) -> &'a Value {
 
 on_both! {
     async fn the_owner_is_told_what_the_server_is(database: TestDatabase) {
-        let flags = ["--tool-timeout", "17", "--disabled-tools", "builtin:write_file", "--sandbox", "relaxed"];
+        let flags = ["--tool-timeout", "17", "--disabled-tools", "write_file", "--sandbox", "relaxed"];
         let server = Server::start(BINARY, &database, &flags);
         let facts = server.get(SERVER).await.expect(200);
         assert_eq!(facts["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(facts["limits"]["toolTimeoutSeconds"], 17);
-        assert_eq!(facts["resolution"]["disabledTools"], json!(["builtin:write_file"]));
+        assert_eq!(facts["resolution"]["disabledTools"], json!(["write_file"]));
         assert_eq!((&facts["resolution"]["toolsets"], &facts["resolution"]["headerPrefix"]), (&Value::Null, &json!("X-Mcp-")));
         let machine = &facts["machine"];
         assert_eq!(machine["address"], server.url);
