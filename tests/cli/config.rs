@@ -45,6 +45,25 @@ fn token(shown: &Value) -> String {
 }
 
 on_both! {
+    async fn what_the_page_shows_is_what_the_command_prints(database: TestDatabase) {
+        let server = Server::start(BINARY, &database, &[]);
+        let (_, program) = home(&database);
+        assert_eq!(program.run(&["mcp", "add", "files", "--", "nopx"]).code, Some(0));
+        for (query, flags) in [("", &[][..]), ("?toolset=files", &["--toolset", "files"][..])] {
+            let shown = server.get(&format!("/v1/orgs/local/connections{query}")).await.expect(200);
+            for one in shown["items"].as_array().unwrap() {
+                let client = one["client"].as_str().unwrap();
+                let flags = if client == "claude-desktop" && !flags.is_empty() { &["--toolsets", "files"] } else { flags };
+                let printed = config(&program, &[&[client], flags].concat());
+                let mut wanted = printed["configuration"].as_str().unwrap().to_owned();
+                if one["needsToken"] == true {
+                    wanted = wanted.replace(&token(&printed), shown["tokenPlace"].as_str().unwrap());
+                }
+                assert_eq!(one["configuration"], wanted, "{client}");
+            }
+        }
+    }
+
     async fn each_program_gets_an_address_and_a_token_of_its_own(database: TestDatabase) {
         let server = Server::start(BINARY, &database, &[]);
         let (home, program) = home(&database);

@@ -11,6 +11,7 @@ mod exports;
 mod from_urls;
 mod input;
 mod kit;
+mod machine;
 mod mcp_imports;
 mod mcp_servers;
 mod messages;

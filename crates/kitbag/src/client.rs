@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
+pub(crate) use kitbag_formats::clients::reach::segment;
 use kitbag_server::App;
 use kitbag_store::Store;
 use serde_json::Value;
@@ -295,27 +296,4 @@ async fn in_process(
     };
     let response = router.clone().oneshot(request?).await?;
     Ok((response.status(), Answer::Inside(response.into_body())))
-}
-
-/// A value as one segment of a path: `a/b` must not become two.
-pub(crate) fn segment(text: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let encode = |byte: u8| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    match text {
-        // A segment of dots would be resolved away before it is sent.
-        "." | ".." => text.replace('.', "%2E"),
-        _ => text.bytes().map(encode).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::segment;
-
-    #[test]
-    fn segments() {
-        assert_eq!(segment("abc-1_2.~"), "abc-1_2.~");
-        assert_eq!(segment("a/b?c#d é"), "a%2Fb%3Fc%23d%20%C3%A9");
-        assert_eq!(segment(".."), "%2E%2E");
-    }
 }

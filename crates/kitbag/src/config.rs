@@ -86,6 +86,7 @@ impl Config {
     /// Puts the layers together.
     pub(crate) fn load(folder: &DataFolder, file: Option<&Path>, flags: ServeFlags) -> Result<Self, Failure> {
         refuse_unknown_variables()?;
+        let named = file.and_then(|file| std::path::absolute(file).ok());
         let file = read_file(folder, file)?;
         let listen = flags.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
         let settings = Settings {
@@ -143,6 +144,7 @@ impl Config {
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             page: page(flags.page.or(file.page))?,
             data: folder.path().to_owned(),
+            config: named,
         };
         if settings.no_auth && !settings.address.ip().is_loopback() {
             return Err(Failure::wrong_use(format!(

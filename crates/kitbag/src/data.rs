@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -66,8 +66,7 @@ impl DataFolder {
 
     /// Its mode, if others may enter it.
     pub(crate) fn open_to_others(&self) -> Option<u32> {
-        let mode = fs::metadata(&self.0).ok()?.permissions().mode() & 0o777;
-        (mode & 0o077 != 0).then_some(mode)
+        kitbag_server::checks::open_to_others(&self.0)
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_model::{OrgId, Token, TokenId};
+use kitbag_model::{OrgId, Timestamp, Token, TokenId};
 use kitbag_python::Workers;
 use kitbag_store::{Store, StoreError};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -61,6 +61,8 @@ pub struct Settings {
     pub page: PageFiles,
     /// The data folder.
     pub data: PathBuf,
+    /// The configuration file, where another than that of the data folder was named.
+    pub config: Option<PathBuf>,
 }
 
 /// The state behind the router. Clones share it.
@@ -83,6 +85,7 @@ struct Inner {
     gateway: Gateway,
     metrics: Option<PrometheusHandle>,
     draining: AtomicBool,
+    started: Timestamp,
 }
 
 impl App {
@@ -145,6 +148,7 @@ impl App {
             gateway: Gateway::new(),
             metrics,
             draining: AtomicBool::new(false),
+            started: Timestamp::now(),
         }))
     }
 
@@ -162,6 +166,11 @@ impl App {
     /// How it is set up.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// Since when it serves.
+    pub(crate) fn started(&self) -> Timestamp {
+        self.0.started
     }
 
     /// Where untrusted pages are shown.

@@ -31,6 +31,7 @@ pub use calls::CallSettings;
 pub use kitbag_cas::workspace::Limits as WorkspaceLimits;
 pub use kitbag_mcp::serve::bridge;
 pub use listen::serve;
+pub use ops::checks;
 pub use ops::openapi::document as openapi;
 pub use page::{PageFile, PageFiles};
 pub use resolution::ResolutionSettings;

@@ -8,7 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    calls, chats, events, mcp_imports, mcp_servers, messages, processes, session, tokens, tools, toolsets, workspace,
+    calls, chats, events, machine, mcp_imports, mcp_servers, messages, processes, session, tokens, tools, toolsets,
+    workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -55,6 +56,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(chats::active_leaf::set_active_leaf))
         .routes(routes!(messages::list::list_messages, messages::add::add_message))
         .routes(routes!(calls::list::list_tool_calls, calls::call::call_tool))
+        .routes(routes!(calls::waiting::list_pending_tool_calls))
         .routes(routes!(calls::get::get_tool_call))
         .routes(routes!(calls::result::get_tool_call_result))
         .routes(routes!(calls::app::get_tool_call_app))
@@ -112,4 +114,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(session::get_session))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))
+        .routes(routes!(machine::facts::get_server))
+        .routes(routes!(machine::checks::check_server))
+        .routes(routes!(machine::connections::list_connections))
 }

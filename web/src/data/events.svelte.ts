@@ -28,8 +28,7 @@ export const events = {
     return online;
   },
 
-  open(): void {
-    let first = true;
+  open(first = true): void {
     source = new EventSource(`/v1/orgs/${encodeURIComponent(session.org)}/events`);
     source.addEventListener('ready', () => {
       online = true;
@@ -40,7 +39,7 @@ export const events = {
     source.addEventListener('error', () => {
       online = false;
       // A browser gives up when the answer is no stream, as it is while a server starts.
-      if (source?.readyState === EventSource.CLOSED) setTimeout(() => events.open(), 2000);
+      if (source?.readyState === EventSource.CLOSED) setTimeout(again, 2000);
     });
     for (const name of NAMES) {
       source.addEventListener(name, (event: MessageEvent<string>) => {
@@ -57,6 +56,16 @@ export const events = {
     return () => listeners.delete(listener);
   },
 };
+
+/** Who is let in no more learns so from the session, not from a stream that does not open. */
+async function again(): Promise<void> {
+  try {
+    await session.open();
+  } catch {
+    return void setTimeout(again, 2000);
+  }
+  events.open(false);
+}
 
 function missed(): void {
   for (const listener of [...listeners]) listener.missed();

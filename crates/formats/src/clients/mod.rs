@@ -5,6 +5,7 @@
 //! it. No message repeats one.
 
 mod entry;
+pub mod reach;
 mod write;
 
 use std::collections::HashMap;

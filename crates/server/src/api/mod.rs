@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod input;
 pub(crate) mod list;
+pub(crate) mod machine;
 pub(crate) mod mcp_imports;
 pub(crate) mod mcp_servers;
 pub(crate) mod messages;

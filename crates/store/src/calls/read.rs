@@ -106,6 +106,17 @@ impl TryFrom<CallRow> for ToolCall {
     }
 }
 
+/// How many of these fit into a page: at most `limit`, but always one.
+fn fitting(sizes: &[SizeRow], limit: u32) -> usize {
+    let mut bytes = 0;
+    let fits = |row: &&SizeRow| {
+        let fits = bytes == 0 || bytes + row.bytes <= PAGE_BYTES;
+        bytes += row.bytes;
+        fits
+    };
+    sizes.iter().take(limit as usize).take_while(fits).count()
+}
+
 impl<Mode> Tx<Mode> {
     /// One call.
     pub async fn tool_call(&mut self, chat: ChatId, id: ToolCallId) -> Result<Option<ToolCall>, StoreError> {
@@ -141,13 +152,7 @@ impl<Mode> Tx<Mode> {
              WHERE organization_id = $1 AND chat_id = $2 AND ($3 = '' OR message_id = $3) AND id > $4 ORDER BY id LIMIT $5")
             .bind(self.org.as_str()).bind(chat.to_string()).bind(message.as_str()).bind(after.as_str())
             .bind(i64::from(limit) + 1).fetch_all(c))?;
-        let mut bytes = 0;
-        let fitting = sizes.iter().take(limit as usize).take_while(|row| {
-            let fits = bytes == 0 || bytes + row.bytes <= PAGE_BYTES;
-            bytes += row.bytes;
-            fits
-        });
-        let count = fitting.count();
+        let count = fitting(&sizes, limit);
         let Some(last) = sizes[..count].last() else { return Ok(Page { items: Vec::new(), has_more: false }) };
         let rows: Vec<CallRow> = on!(self, c => sqlx::query_as(concat!(
             "SELECT ", columns!(), " FROM tool_calls
@@ -155,6 +160,23 @@ impl<Mode> Tx<Mode> {
              ORDER BY id"))
             .bind(self.org.as_str()).bind(chat.to_string()).bind(message.as_str()).bind(after.as_str())
             .bind(last.id.as_str()).fetch_all(c))?;
+        let items = rows.into_iter().map(ToolCall::try_from).collect::<Result<_, _>>()?;
+        Ok(Page { items, has_more: count < sizes.len() })
+    }
+
+    /// Calls of all chats that wait for a person, in the order they were asked for, behind `after`; as many as [`Tx::tool_calls`] gives.
+    pub async fn waiting_calls(&mut self, after: Option<ToolCallId>, limit: u32) -> Result<Page<ToolCall>, StoreError> {
+        let after = after.map(|id| id.to_string()).unwrap_or_default();
+        let sizes: Vec<SizeRow> = on!(self, c => sqlx::query_as(
+            "SELECT id, CAST(octet_length(args) AS BIGINT) AS bytes FROM tool_calls
+             WHERE organization_id = $1 AND status = 'pending' AND id > $2 ORDER BY id LIMIT $3")
+            .bind(self.org.as_str()).bind(after.as_str()).bind(i64::from(limit) + 1).fetch_all(c))?;
+        let count = fitting(&sizes, limit);
+        let Some(last) = sizes[..count].last() else { return Ok(Page { items: Vec::new(), has_more: false }) };
+        let rows: Vec<CallRow> = on!(self, c => sqlx::query_as(concat!(
+            "SELECT ", columns!(), " FROM tool_calls
+             WHERE organization_id = $1 AND status = 'pending' AND id > $2 AND id <= $3 ORDER BY id"))
+            .bind(self.org.as_str()).bind(after.as_str()).bind(last.id.as_str()).fetch_all(c))?;
         let items = rows.into_iter().map(ToolCall::try_from).collect::<Result<_, _>>()?;
         Ok(Page { items, has_more: count < sizes.len() })
     }

@@ -8,6 +8,7 @@ pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod result;
 mod view;
+pub(crate) mod waiting;
 
 use std::sync::Arc;
 

@@ -87,6 +87,7 @@ impl Theatre {
             page: PageFiles::Folder(PathBuf::new()),
             request_timeout: Duration::from_secs(30),
             data: database.data().to_owned(),
+            config: None,
         };
         change(&mut settings);
         let ports = Ports::default();

@@ -4,10 +4,10 @@
 
 mod file;
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
+use kitbag_formats::clients::reach::{self, NAME, Settings, by_address, query, reachable};
 use kitbag_formats::clients::{Client as Program, NotWritten, Way};
 use kitbag_model::{BearerToken, Secret};
 use serde_json::{Value, json};
@@ -21,13 +21,7 @@ use crate::failure::Failure;
 use crate::output::{Output, text};
 use kitbag_server::elsewhere::places;
 
-/// What Kitbag is called in other programs.
-const NAME: &str = "kitbag";
-
 const TOKENS: &str = "/v1/orgs/local/tokens";
-
-/// The settings that a program's requests carry, by the names of their flags.
-type Settings = [(&'static str, String)];
 
 /// A token that was made for a program.
 struct Made {
@@ -184,62 +178,15 @@ async fn url(client: &Client, place: &Place, flags: &ClientConfig) -> Result<Str
     })
 }
 
-/// An address at which everybody is listened to is none to dial.
-fn reachable(base: &str) -> String {
-    let listens = base.strip_prefix("http://").and_then(|address| address.parse::<SocketAddr>().ok());
-    match listens {
-        Some(address) if address.ip().is_unspecified() && address.is_ipv4() => {
-            format!("http://127.0.0.1:{}", address.port())
-        }
-        Some(address) if address.ip().is_unspecified() => format!("http://[::1]:{}", address.port()),
-        _ => base.to_owned(),
-    }
-}
-
-fn by_address(url: &str, prefix: &str, token: &str, settings: &Settings) -> Way {
-    let mut headers = vec![("Authorization".to_owned(), format!("Bearer {token}"))];
-    let mut url = url.to_owned();
-    for (place, (name, value)) in settings.iter().enumerate() {
-        // Where no header is read, the address says the same.
-        if prefix.is_empty() {
-            url += &format!("{}{}={}", if place == 0 { '?' } else { '&' }, query(name), segment(value));
-        } else {
-            headers.push((header(prefix, name), value.clone()));
-        }
-    }
-    Way::Http { url, headers }
-}
-
-/// `enabled-tools` becomes `enabled_tools`.
-fn query(setting: &str) -> String {
-    setting.replace('-', "_")
-}
-
-/// `enabled-tools` becomes `X-Mcp-Enabled-Tools`.
-fn header(prefix: &str, setting: &str) -> String {
-    let capital = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
-    format!("{prefix}{}", setting.split('-').map(capital).collect::<Vec<_>>().join("-"))
-}
-
 fn by_process(place: &Place, settings: &Settings) -> Result<Way, Failure> {
     let text = |path: &Path| {
         let told = || Failure::wrong_use(format!("{}: a name that is not UTF-8 cannot be written", path.display()));
         path.to_str().map(ToOwned::to_owned).ok_or_else(told)
     };
-    // The program may have another idea of where things are: nothing is left to its environment.
     let command = text(&std::env::current_exe()?)?;
-    let mut args = vec!["mcp".to_owned(), "stdio".to_owned(), "--data".to_owned()];
-    args.push(text(DataFolder::open(place)?.path())?);
-    if let Some(config) = &place.config {
-        args.extend(["--config".to_owned(), text(&std::path::absolute(config)?)?]);
-    }
-    for (name, value) in settings {
-        args.push(format!("--{name}"));
-        if *name != "dynamic" {
-            args.push(value.clone());
-        }
-    }
-    Ok(Way::Stdio { command, args })
+    let data = text(DataFolder::open(place)?.path())?;
+    let config = place.config.as_deref().map(|config| text(&std::path::absolute(config)?)).transpose()?;
+    Ok(reach::by_process(command, data, config, settings))
 }
 
 async fn make_token(client: &Client, program: Program) -> Result<Made, Failure> {
@@ -264,28 +211,4 @@ async fn end_old_token(client: &Client, program: Program, before: &str) -> Optio
         return None;
     }
     client.delete(&format!("{TOKENS}/{}", segment(&id))).await.ok().map(|_| id)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Way, by_address, reachable};
-
-    #[test]
-    fn settings_go_with_every_request() {
-        let settings = [("enabled-tools", "a:b,c".to_owned()), ("dynamic", "true".to_owned())];
-        let Way::Http { url, headers } = by_address("http://h/mcp", "X-Mcp-", "t", &settings) else { panic!() };
-        assert_eq!(url, "http://h/mcp");
-        let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-        assert_eq!(headers, ["Authorization: Bearer t", "X-Mcp-Enabled-Tools: a:b,c", "X-Mcp-Dynamic: true"]);
-        let Way::Http { url, headers } = by_address("http://h/mcp", "", "t", &settings) else { panic!() };
-        assert_eq!((url.as_str(), headers.len()), ("http://h/mcp?enabled_tools=a%3Ab%2Cc&dynamic=true", 1));
-    }
-
-    #[test]
-    fn an_address_that_can_be_dialled() {
-        assert_eq!(reachable("http://0.0.0.0:8700"), "http://127.0.0.1:8700");
-        assert_eq!(reachable("http://[::]:8700"), "http://[::1]:8700");
-        assert_eq!(reachable("http://127.0.0.1:1"), "http://127.0.0.1:1");
-        assert_eq!(reachable("http://192.0.2.1:1"), "http://192.0.2.1:1");
-    }
 }

@@ -1,0 +1,48 @@
+// The keys that work everywhere.
+import { router } from '../route/router.svelte';
+import { palette } from './palette.svelte';
+
+export const APPLE = /Mac|iPhone|iPad/.test(navigator.platform);
+export const CONTROL = APPLE ? '⌘' : 'Ctrl';
+
+/** After `g`. */
+export const WAYS: Record<string, [label: string, href: string]> = {
+  h: ['Home', '/'],
+  c: ['Chats', '/chats'],
+  t: ['Toolsets', '/toolsets'],
+  s: ['MCP servers', '/servers'],
+  o: ['Tools', '/tools'],
+  p: ['Settings', '/settings'],
+};
+
+/** So long the second key may take. */
+const PATIENCE = 1200;
+let begun = 0;
+
+function isTyping(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable || target.closest('input, textarea, select, [role="textbox"], dialog') !== null)
+  );
+}
+
+export function pressed(event: KeyboardEvent): void {
+  if (event.defaultPrevented) return;
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === 'k') {
+    event.preventDefault();
+    palette.open = !palette.open;
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  if (event.key === '?') {
+    event.preventDefault();
+    palette.keys = true;
+    return;
+  }
+  const way = event.timeStamp - begun < PATIENCE ? WAYS[event.key] : undefined;
+  begun = event.key === 'g' ? event.timeStamp : 0;
+  if (way) {
+    event.preventDefault();
+    router.go(way[1]);
+  }
+}

@@ -1,0 +1,82 @@
+import AxeBuilder from '@axe-core/playwright';
+import type { Page } from '@playwright/test';
+import { type Example, fill } from './example/index.ts';
+import { expect, test } from './kit.ts';
+
+/** What each view shows when it is there. */
+const views = ({ chat, server }: Example): Record<string, string> => ({
+  home: '/',
+  chats: '/chats',
+  chat: `/chats/${chat}`,
+  files: `/files/${chat}`,
+  code: `/files/${chat}/site/index.html`,
+  markdown: `/files/${chat}/notes.md`,
+  toolsets: '/toolsets',
+  toolset: '/toolsets/app-builder',
+  servers: '/servers',
+  server: `/servers/${encodeURIComponent(server)}`,
+  tools: '/tools',
+  tool: '/tools/app-builder%3Awrite_file',
+  connect: '/settings?tab=connect',
+  tokens: '/settings?tab=tokens',
+  about: '/settings?tab=server',
+  appearance: '/settings?tab=appearance',
+  nothing: '/chats/nothing/at/all',
+});
+
+/** Everything that was asked for has come. */
+async function settled(page: Page) {
+  await expect(page.getByRole('navigation', { name: 'Main' })).toBeAttached();
+  await page.waitForFunction(
+    () => !document.querySelector('main [aria-label^="Loading"]') && document.querySelector('main h1, main h2'),
+  );
+}
+
+/** What is serious or critical, each with where it is. What is framed is the tools' own. */
+async function findings(page: Page, name: string): Promise<string[]> {
+  const { violations } = await new AxeBuilder({ page }).exclude('iframe').analyze();
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) =>
+      nodes.map(({ target, failureSummary }) => `${name}: ${id} at ${target.join(' ')}: ${failureSummary}`),
+    );
+}
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test.describe(colorScheme, () => {
+    test.use({ colorScheme, contextOptions: { reducedMotion: 'reduce' } });
+
+    test(`no view keeps anybody out (${colorScheme})`, async ({ kitbag, page }) => {
+      test.slow();
+      const example = await fill(kitbag);
+      await kitbag.open(page);
+      const found: string[] = [];
+      for (const [name, path] of Object.entries(views(example))) {
+        await page.goto(kitbag.url + path);
+        await settled(page);
+        found.push(...(await findings(page, name)));
+      }
+      await page.goto(kitbag.url);
+      await settled(page);
+      await page.keyboard.press('Control+k');
+      await page.keyboard.type('file');
+      await expect(page.getByRole('option').first()).toBeVisible();
+      found.push(...(await findings(page, 'palette')));
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('?');
+      await expect(page.getByRole('dialog', { name: 'Keyboard shortcuts' })).toBeVisible();
+      found.push(...(await findings(page, 'keys')));
+      await page.setViewportSize({ width: 390, height: 800 });
+      await page.goto(kitbag.url);
+      await settled(page);
+      await page.getByRole('button', { name: 'Menu' }).click();
+      found.push(...(await findings(page, 'menu')));
+      expect(found).toEqual([]);
+    });
+  });
+}
+
+test('nobody is kept out before being let in', async ({ kitbag, page }) => {
+  await page.goto(kitbag.url);
+  expect(await findings(page, 'locked')).toEqual([]);
+});
