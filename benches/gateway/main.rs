@@ -79,8 +79,9 @@ async fn compare(installed: Option<&Path>) {
     drop(peers);
     drop(kitbag);
     println!();
-    kitbag::idle(10, &echo.url, false).await;
-    kitbag::idle(50, &echo.url, true).await;
+    for (servers, tools, is_listed) in [(10, 1, false), (50, 1, false), (10, 40, false), (50, 40, true)] {
+        kitbag::idle(servers, tools, &echo.url, is_listed).await;
+    }
 }
 
 /// A table, and how Kitbag stands in it.
@@ -98,20 +99,16 @@ fn tell(at_once: usize, ways: &[Way], measured: &[Measured], ours: usize) {
             rate / floor.rate()
         );
     }
-    let kitbag = &measured[KITBAG];
+    // In whichever era it is spoken to: the slower one counts.
+    let kitbag = &measured[KITBAG..ours];
+    let p50 = kitbag.iter().map(Measured::p50).fold(0.0, f64::max);
+    let rate = kitbag.iter().map(Measured::rate).fold(f64::INFINITY, f64::min);
     for (peer, one) in ways.iter().zip(measured).skip(ours) {
-        // The era that it speaks is the fair one, and in both nobody may be faster.
-        let behind =
-            measured[KITBAG..ours].iter().any(|kitbag| kitbag.p50() >= one.p50() || kitbag.rate() <= one.rate());
-        println!(
-            "Kitbag is {} {}: {:.2} of its p50, {:.1} times its calls/s",
-            if behind { "BEHIND" } else { "ahead of" },
-            peer.name,
-            kitbag.p50() / one.p50(),
-            kitbag.rate() / one.rate()
-        );
+        let (p50, rate) = (p50 / one.p50(), rate / one.rate());
+        let stands = if p50 < 1.0 && rate > 1.0 { "ahead of" } else { "NOT AHEAD of" };
+        println!("Kitbag is {stands} {}: {p50:.3} of its p50, {rate:.2} times its calls/s", peer.name);
     }
-    let (p50, rate) = (kitbag.p50() / floor.p50(), kitbag.rate() / floor.rate());
+    let (p50, rate) = (p50 / floor.p50(), rate / floor.rate());
     match at_once {
         1 => println!("at most {LONGEST_CALL} of the bare proxy's p50: {p50:.2}, {}", verdict(p50 <= LONGEST_CALL)),
         16 => println!(

@@ -38,7 +38,11 @@ pub(crate) fn start(args: &[&str]) -> Process {
 
 /// Is a part, until somebody ends it.
 pub(crate) async fn be_echo() {
-    listen(Router::new().route("/mcp", post(echo_one)).route("/{tools}/{server}/mcp", post(echo_many))).await;
+    let router = Router::new()
+        .route("/mcp", post(echo_one))
+        .route("/{tools}/{server}/mcp", post(echo_many))
+        .route("/bytes/{count}", post(bytes));
+    listen(router).await;
 }
 
 pub(crate) async fn be_floor(url: &str) {
@@ -50,6 +54,11 @@ async fn listen(router: Router) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("http://{}", listener.local_addr().unwrap());
     axum::serve(listener, router).await.unwrap();
+}
+
+/// An answer that is ready, for what it costs to carry one of that length.
+async fn bytes(Path(count): Path<usize>) -> Vec<u8> {
+    vec![b' '; count]
 }
 
 async fn echo_one(body: Bytes) -> Response {

@@ -136,24 +136,18 @@ fn refuse_early(program: Program, own: Option<&OwnFile>, way: &Way) -> Result<Op
 /// Lists with a name that nobody knows are refused here, not by the program later. What the names of headers begin with.
 async fn check_lists(client: &Client, settings: &Settings) -> Result<String, Failure> {
     let lists = settings.iter().filter(|(name, _)| *name != "chat");
-    let pairs: String = lists.map(|(name, value)| format!("&{}={}", query(name), segment(value))).collect();
+    let pairs: String = lists.map(|(name, value)| format!("&{name}={}", segment(value))).collect();
     let resolved = client.get(&format!("/v1/orgs/local/tools/resolve?explain=false{pairs}")).await?;
     Ok(text(&resolved, "headerPrefix").to_owned())
 }
 
 fn settings(flags: &ClientConfig) -> Result<Vec<(&'static str, String)>, Failure> {
-    let dynamic = flags.dynamic.then(|| "true".to_owned());
-    let all = [
-        ("toolsets", flags.toolsets.clone()),
-        ("enabled-tools", flags.enabled_tools.clone()),
-        ("disabled-tools", flags.disabled_tools.clone()),
-        ("dynamic", dynamic),
-        ("chat", flags.chat.clone()),
-    ];
-    let given: Vec<(&str, String)> = all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    let lists = flags.lists.given().map(|(name, value)| (name, value.to_owned()));
+    let given: Vec<_> = lists.chain(flags.chat.iter().map(|chat| ("chat", chat.clone()))).collect();
     match given.iter().find(|(_, value)| value.bytes().any(|byte| !(b' '..=b'~').contains(&byte))) {
         Some((name, _)) => Err(Failure::wrong_use(format!(
-            "--{name} goes into a header, which has printable ASCII alone; write other characters as %XX"
+            "{} goes into a header, which has printable ASCII alone; write other characters as %XX",
+            flag(name)
         ))),
         None => Ok(given),
     }
@@ -202,7 +196,7 @@ fn by_address(url: &str, prefix: &str, token: &str, settings: &Settings) -> Way 
     for (place, (name, value)) in settings.iter().enumerate() {
         // Where no header is read, the address says the same.
         if prefix.is_empty() {
-            url += &format!("{}{}={}", if place == 0 { '?' } else { '&' }, query(name), segment(value));
+            url += &format!("{}{name}={}", if place == 0 { '?' } else { '&' }, segment(value));
         } else {
             headers.push((header(prefix, name), value.clone()));
         }
@@ -210,15 +204,15 @@ fn by_address(url: &str, prefix: &str, token: &str, settings: &Settings) -> Way 
     Way::Http { url, headers }
 }
 
-/// `enabled-tools` becomes `enabled_tools`.
-fn query(setting: &str) -> String {
-    setting.replace('-', "_")
+/// `enabled_tools` becomes `--enabled-tools`.
+fn flag(setting: &str) -> String {
+    format!("--{}", setting.replace('_', "-"))
 }
 
-/// `enabled-tools` becomes `X-Mcp-Enabled-Tools`.
+/// `enabled_tools` becomes `X-Mcp-Enabled-Tools`.
 fn header(prefix: &str, setting: &str) -> String {
     let capital = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
-    format!("{prefix}{}", setting.split('-').map(capital).collect::<Vec<_>>().join("-"))
+    format!("{prefix}{}", setting.split('_').map(capital).collect::<Vec<_>>().join("-"))
 }
 
 fn by_process(place: &Place, settings: &Settings) -> Result<Way, Failure> {
@@ -234,9 +228,10 @@ fn by_process(place: &Place, settings: &Settings) -> Result<Way, Failure> {
         args.extend(["--config".to_owned(), text(&std::path::absolute(config)?)?]);
     }
     for (name, value) in settings {
-        args.push(format!("--{name}"));
-        if *name != "dynamic" {
-            args.push(value.clone());
+        match (*name, value.as_str()) {
+            ("dynamic", "true") => args.push(flag(name)),
+            ("dynamic", value) => args.push(format!("{}={value}", flag(name))),
+            (_, value) => args.extend([flag(name), value.to_owned()]),
         }
     }
     Ok(Way::Stdio { command, args })
