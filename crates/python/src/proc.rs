@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_program_that_was_just_started_has_its_name() {
-        for _ in 0..300 {
+        for _ in 0..150 {
             let mut child = Command::new("sleep").arg("600").spawn().unwrap();
             let seen = command_line(child.id().cast_signed());
             child.kill().unwrap();
