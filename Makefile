@@ -36,7 +36,7 @@ bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag-mcp --bench manager
 	cargo bench --locked --package kitbag --bench import
 	cargo bench --locked --package kitbag --bench calls
-	cargo bench --locked --package kitbag --bench gateway
+	cargo bench --locked --package kitbag --bench gateway -- --peers "$$(scripts/bench-peers)"
 
 fmt: ## Format all code
 	cargo fmt

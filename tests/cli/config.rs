@@ -256,6 +256,8 @@ fn without_a_server_it_is_the_address_at_which_one_would_be() {
         );
         assert!(Path::new(words[0]).is_absolute() && Path::new(words[0]).is_file(), "{shown}");
     }
+    let plain = config(&anywhere, &["cursor", "--stdio", "--dynamic=no"]);
+    assert_eq!(plain["entry"]["args"].as_array().unwrap().last().unwrap(), "--dynamic=no");
     assert_eq!(config(&program, &["claude-desktop"])["entry"]["args"][1], "stdio", "it knows no other way");
     assert_eq!(tokens(&program), before);
 }

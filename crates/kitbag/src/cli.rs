@@ -1,6 +1,7 @@
 //! The tree of commands. Doc comments here are the help texts.
 
 mod chat;
+mod lists;
 mod mcp;
 mod tool;
 

@@ -12,6 +12,7 @@ mod logs;
 mod packages;
 mod packets;
 mod parent;
+mod proc;
 mod program;
 mod requirements;
 mod rooms;

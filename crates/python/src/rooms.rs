@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -16,6 +16,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::host::Host;
 use crate::parent::Parent;
+use crate::proc::{command_line, listening, number};
 use crate::workers::Process;
 
 /// So many rooms are kept that nobody uses.
@@ -38,6 +39,7 @@ pub(crate) struct ChatRoom {
 }
 
 /// A call that is over, and whose processes are not.
+#[derive(Clone)]
 pub(crate) struct Left {
     pub(crate) id: String,
     pub(crate) toolset: String,
@@ -166,9 +168,9 @@ impl ChatRoom {
         found
     }
 
-    /// What runs.
+    /// What runs. Looking may take a moment, in which nobody else is to wait.
     pub(crate) fn processes(&self) -> Vec<Process> {
-        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).clone();
         left.iter().map(Left::view).collect()
     }
 
@@ -247,33 +249,4 @@ impl Left {
         ports.dedup();
         ports
     }
-}
-
-/// The number of the process that a handle is to; none if it is dead.
-fn number(handle: &OwnedFd) -> Option<i32> {
-    let known = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
-    let number = known.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    number.trim().parse().ok().filter(|number| *number > 0)
-}
-
-/// The ports in a table of sockets that one of `sockets` listens on.
-fn listening(table: &str, sockets: &[String]) -> Vec<u16> {
-    let row = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        // 0A is LISTEN; the tenth word is the socket's inode.
-        let (address, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
-        let ours = *state == "0A" && sockets.iter().any(|socket| socket == inode);
-        ours.then(|| u16::from_str_radix(address.rsplit(':').next()?, 16).ok()).flatten()
-    };
-    table.lines().skip(1).filter_map(row).collect()
-}
-
-fn command_line(pid: i32) -> Option<String> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let words: Vec<String> = bytes
-        .split(|byte| *byte == 0)
-        .filter(|word| !word.is_empty())
-        .map(|word| String::from_utf8_lossy(word).into())
-        .collect();
-    (!words.is_empty()).then(|| words.join(" "))
 }

@@ -6,7 +6,7 @@ use super::{Client, Way};
 /// What Kitbag is called in other programs.
 pub const NAME: &str = "kitbag";
 
-/// Settings that go with every request of a program, by the names of their flags.
+/// Settings that go with every request of a program, by their names in a query.
 pub type Settings = [(&'static str, String)];
 
 /// By address, with a token that the server knows. `prefix` is what the names of the server's headers begin with.
@@ -16,7 +16,7 @@ pub fn by_address(url: &str, prefix: &str, token: &str, settings: &Settings) -> 
     for (place, (name, value)) in settings.iter().enumerate() {
         // Where no header is read, the address says the same.
         if prefix.is_empty() {
-            url += &format!("{}{}={}", if place == 0 { '?' } else { '&' }, query(name), segment(value));
+            url += &format!("{}{name}={}", if place == 0 { '?' } else { '&' }, segment(value));
         } else {
             headers.push((header(prefix, name), value.clone()));
         }
@@ -29,9 +29,10 @@ pub fn by_process(command: String, data: String, config: Option<String>, setting
     let mut args = vec!["mcp".to_owned(), "stdio".to_owned(), "--data".to_owned(), data];
     args.extend(config.into_iter().flat_map(|config| ["--config".to_owned(), config]));
     for (name, value) in settings {
-        args.push(format!("--{name}"));
-        if *name != "dynamic" {
-            args.push(value.clone());
+        match (*name, value.as_str()) {
+            ("dynamic", "true") => args.push(flag(name)),
+            ("dynamic", value) => args.push(format!("{}={value}", flag(name))),
+            (_, value) => args.extend([flag(name), value.to_owned()]),
         }
     }
     Way::Stdio { command, args }
@@ -45,15 +46,15 @@ pub fn reachable(base: &str) -> String {
         .unwrap_or_else(|| base.to_owned())
 }
 
-/// The name of a setting in a query: `enabled-tools` is `enabled_tools`.
-pub fn query(setting: &str) -> String {
-    setting.replace('-', "_")
+/// The flag of a setting: `enabled_tools` is `--enabled-tools`.
+pub fn flag(setting: &str) -> String {
+    format!("--{}", setting.replace('_', "-"))
 }
 
-/// `enabled-tools` becomes `X-Mcp-Enabled-Tools`.
+/// `enabled_tools` becomes `X-Mcp-Enabled-Tools`.
 fn header(prefix: &str, setting: &str) -> String {
     let capital = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
-    format!("{prefix}{}", setting.split('-').map(capital).collect::<Vec<_>>().join("-"))
+    format!("{prefix}{}", setting.split('_').map(capital).collect::<Vec<_>>().join("-"))
 }
 
 /// A value as one segment of a path: `a/b` must not become two.
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn settings_go_with_every_request() {
-        let settings = [("enabled-tools", "a:b,c".to_owned()), ("dynamic", "true".to_owned())];
+        let settings = [("enabled_tools", "a:b,c".to_owned()), ("dynamic", "true".to_owned())];
         let Way::Http { url, headers } = by_address("http://h/mcp", "X-Mcp-", "t", &settings) else { panic!() };
         assert_eq!(url, "http://h/mcp");
         let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();

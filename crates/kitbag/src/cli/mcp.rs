@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::lists::ClientLists;
+
 #[derive(Subcommand)]
 pub(crate) enum McpCommand {
     /// Add a server: kitbag mcp add NAME -- COMMAND ARGS…, or kitbag mcp add NAME --url URL
@@ -94,21 +96,11 @@ pub(crate) enum McpCommand {
     Stdio(StdioFlags),
 }
 
-/// Which tools a client gets. Lists can only narrow what the server gives.
+/// What a client gets on standard input and output.
 #[derive(Args)]
 pub(crate) struct StdioFlags {
-    /// The toolsets whose tools the client gets, with commas between; empty is none [default: all]
-    #[arg(long, value_name = "LIST")]
-    pub(crate) toolsets: Option<String>,
-    /// Tools beside those of the toolsets: ids, names, mcp:SERVER_KEY, toolset:ID, patterns with *
-    #[arg(long, value_name = "LIST")]
-    pub(crate) enabled_tools: Option<String>,
-    /// Tools that the client does not get
-    #[arg(long, value_name = "LIST")]
-    pub(crate) disabled_tools: Option<String>,
-    /// List meta tools in place of the tools, which are then found and called through them
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    pub(crate) dynamic: Option<String>,
+    #[command(flatten)]
+    pub(crate) lists: ClientLists,
     /// The chat whose workspace the tools work in [default: one that all such clients share]
     #[arg(long)]
     pub(crate) chat: Option<String>,
@@ -230,18 +222,8 @@ pub(crate) struct ClientConfig {
     /// Only the tools of this toolset, under their own names: it has an address of its own
     #[arg(long, value_name = "ID", conflicts_with_all = ["toolsets", "stdio"])]
     pub(crate) toolset: Option<String>,
-    /// Only these toolsets, with commas between; all is every enabled one
-    #[arg(long, value_name = "LIST")]
-    pub(crate) toolsets: Option<String>,
-    /// Only these tools, beside the toolsets that are named
-    #[arg(long, value_name = "LIST")]
-    pub(crate) enabled_tools: Option<String>,
-    /// Not these tools
-    #[arg(long, value_name = "LIST")]
-    pub(crate) disabled_tools: Option<String>,
-    /// A few tools that find and call all others, instead of all of them
-    #[arg(long)]
-    pub(crate) dynamic: bool,
+    #[command(flatten)]
+    pub(crate) lists: ClientLists,
     /// The chat whose files its tools use [default: one that is kept for it]
     #[arg(long, value_name = "CHAT")]
     pub(crate) chat: Option<String>,

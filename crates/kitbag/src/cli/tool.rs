@@ -2,6 +2,8 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 
+use super::lists::ClientLists;
+
 #[derive(Subcommand)]
 pub(crate) enum ToolCommand {
     /// List the tools, by toolset
@@ -50,18 +52,8 @@ pub(crate) enum ToolCommand {
 
 #[derive(Args)]
 pub(crate) struct ResolveFlags {
-    /// The client's toolsets, with commas between; empty is none [default: all that the server allows]
-    #[arg(long, value_name = "LIST")]
-    pub(crate) toolsets: Option<String>,
-    /// Tools beside those of the toolsets: ids, names, mcp:SERVER_KEY, toolset:ID, patterns with *
-    #[arg(long, value_name = "LIST")]
-    pub(crate) enabled_tools: Option<String>,
-    /// Tools to take away
-    #[arg(long, value_name = "LIST")]
-    pub(crate) disabled_tools: Option<String>,
-    /// Whether the client wants meta tools in place of the tools
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    pub(crate) dynamic: Option<String>,
+    #[command(flatten)]
+    pub(crate) lists: ClientLists,
     /// A header that the client sends, such as "X-Mcp-Toolsets: files,folders"
     #[arg(long, value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,

@@ -86,7 +86,8 @@ async fn dispatch(client: &Client, command: McpCommand, output: &Output) -> Resu
             let tested = client.post_nothing(&format!("{}/test", address(&server))).await?;
             output.result(&tested, |tested| {
                 let server = &tested["server"];
-                format!("{} answered in {} ms: {} tools", text(server, "id"), tested["durationMs"], server["toolCount"])
+                let took = tested["durationMs"].as_f64().unwrap_or_default();
+                format!("{} answered in {took:.0} ms: {} tools", text(server, "id"), server["toolCount"])
             })
         }
         McpCommand::Accept { server, tools, yes } => accept::run(client, &server, &tools, yes, output).await,

@@ -18,16 +18,7 @@ pub(super) fn check(flags: &ResolveFlags) -> Result<(), Failure> {
 }
 
 pub(super) async fn run(client: &Client, flags: &ResolveFlags, output: &Output) -> Result<ExitCode, Failure> {
-    let given = [
-        (Setting::Toolsets, &flags.toolsets),
-        (Setting::EnabledTools, &flags.enabled_tools),
-        (Setting::DisabledTools, &flags.disabled_tools),
-        (Setting::Dynamic, &flags.dynamic),
-    ];
-    let pair = |(setting, value): &(Setting, &Option<String>)| {
-        Some(format!("&{}={}", setting.query(), segment(value.as_deref()?)))
-    };
-    let pairs: String = given.iter().filter_map(pair).collect();
+    let pairs: String = flags.lists.given().map(|(name, value)| format!("&{name}={}", segment(value))).collect();
     let headers = headers(flags)?;
     let found = client.get_with(&format!("{TOOLS}/resolve?explain={}{pairs}", flags.explain), &headers).await?;
     // A header that nobody reads would otherwise look as if it had been obeyed.

@@ -7,7 +7,7 @@ mod file;
 use std::path::Path;
 use std::process::ExitCode;
 
-use kitbag_formats::clients::reach::{self, NAME, Settings, by_address, query, reachable};
+use kitbag_formats::clients::reach::{self, NAME, Settings, by_address, flag, reachable};
 use kitbag_formats::clients::{Client as Program, NotWritten, Way};
 use kitbag_model::{BearerToken, Secret};
 use serde_json::{Value, json};
@@ -130,24 +130,18 @@ fn refuse_early(program: Program, own: Option<&OwnFile>, way: &Way) -> Result<Op
 /// Lists with a name that nobody knows are refused here, not by the program later. What the names of headers begin with.
 async fn check_lists(client: &Client, settings: &Settings) -> Result<String, Failure> {
     let lists = settings.iter().filter(|(name, _)| *name != "chat");
-    let pairs: String = lists.map(|(name, value)| format!("&{}={}", query(name), segment(value))).collect();
+    let pairs: String = lists.map(|(name, value)| format!("&{name}={}", segment(value))).collect();
     let resolved = client.get(&format!("/v1/orgs/local/tools/resolve?explain=false{pairs}")).await?;
     Ok(text(&resolved, "headerPrefix").to_owned())
 }
 
 fn settings(flags: &ClientConfig) -> Result<Vec<(&'static str, String)>, Failure> {
-    let dynamic = flags.dynamic.then(|| "true".to_owned());
-    let all = [
-        ("toolsets", flags.toolsets.clone()),
-        ("enabled-tools", flags.enabled_tools.clone()),
-        ("disabled-tools", flags.disabled_tools.clone()),
-        ("dynamic", dynamic),
-        ("chat", flags.chat.clone()),
-    ];
-    let given: Vec<(&str, String)> = all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    let lists = flags.lists.given().map(|(name, value)| (name, value.to_owned()));
+    let given: Vec<_> = lists.chain(flags.chat.iter().map(|chat| ("chat", chat.clone()))).collect();
     match given.iter().find(|(_, value)| value.bytes().any(|byte| !(b' '..=b'~').contains(&byte))) {
         Some((name, _)) => Err(Failure::wrong_use(format!(
-            "--{name} goes into a header, which has printable ASCII alone; write other characters as %XX"
+            "{} goes into a header, which has printable ASCII alone; write other characters as %XX",
+            flag(name)
         ))),
         None => Ok(given),
     }

@@ -55,14 +55,8 @@ impl Road {
     /// Finds a server, and on it what the flags name.
     pub(super) async fn open(place: &Place, flags: StdioFlags) -> Result<Self, Failure> {
         let folder = DataFolder::open(place)?;
-        let settings = [
-            ("toolsets", flags.toolsets),
-            ("enabled_tools", flags.enabled_tools),
-            ("disabled_tools", flags.disabled_tools),
-            ("dynamic", flags.dynamic),
-            ("chat", flags.chat),
-        ];
-        let query = settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        let lists = flags.lists.given().map(|(name, value)| (name, value.to_owned()));
+        let query = lists.chain(flags.chat.iter().map(|chat| ("chat", chat.clone()))).collect();
         let http = kitbag_guard::dial::loopback_client()?;
         let found = Mutex::default();
         let mut road = Self { folder, config: place.config.clone(), http, path: "/mcp".to_owned(), query, found };

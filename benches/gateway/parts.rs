@@ -1,0 +1,119 @@
+//! The parts of a run that are this very program again, each a process of its own: the echo, and the bare proxy before it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use reqwest::Client;
+use serde_json::{Value, json};
+
+use crate::load::{NEWEST, SESSIONS};
+
+/// A process that ends with this one, and where it answers.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    pub(crate) url: String,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a part. Its first line says where it answers.
+pub(crate) fn start(args: &[&str]) -> Process {
+    let mut child = Command::new(std::env::current_exe().unwrap()).args(args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    Process { child, url: line.trim().to_owned() }
+}
+
+/// Is a part, until somebody ends it.
+pub(crate) async fn be_echo() {
+    let router = Router::new()
+        .route("/mcp", post(echo_one))
+        .route("/{tools}/{server}/mcp", post(echo_many))
+        .route("/bytes/{count}", post(bytes));
+    listen(router).await;
+}
+
+pub(crate) async fn be_floor(url: &str) {
+    let state: (Client, Arc<str>) = (Client::builder().no_proxy().build().unwrap(), Arc::from(url));
+    listen(Router::new().route("/mcp", post(pass_on)).with_state(state)).await;
+}
+
+async fn listen(router: Router) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    println!("http://{}", listener.local_addr().unwrap());
+    axum::serve(listener, router).await.unwrap();
+}
+
+/// An answer that is ready, for what it costs to carry one of that length.
+async fn bytes(Path(count): Path<usize>) -> Vec<u8> {
+    vec![b' '; count]
+}
+
+async fn echo_one(body: Bytes) -> Response {
+    echo(1, &body)
+}
+
+/// As many servers as anybody asks for, each with so many tools.
+async fn echo_many(Path((tools, _server)): Path<(usize, usize)>, body: Bytes) -> Response {
+    echo(tools, &body)
+}
+
+/// As little of a server as there can be. It speaks the newest revision and, to those who greet it, one that has sessions,
+/// though it keeps none.
+fn echo(tools: usize, body: &[u8]) -> Response {
+    let request: Value = serde_json::from_slice(body).unwrap();
+    if request["id"].is_null() {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    let result = match request["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({
+            "protocolVersion": SESSIONS, "capabilities": { "tools": {} },
+            "serverInfo": { "name": "echo", "version": "1" },
+        }),
+        "server/discover" => json!({
+            "resultType": "complete", "supportedVersions": [NEWEST], "capabilities": { "tools": {} },
+            "ttlMs": 0, "cacheScope": "public",
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "echo", "version": "1" } },
+        }),
+        "tools/list" => json!({
+            "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public",
+            "tools": (0..tools).map(tool).collect::<Vec<_>>(),
+        }),
+        "tools/call" => json!({
+            "resultType": "complete",
+            "content": [{ "type": "text", "text": request["params"]["arguments"]["text"] }],
+        }),
+        _ => json!({ "resultType": "complete" }),
+    };
+    let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string();
+    ([(header::CONTENT_TYPE, "application/json")], answer).into_response()
+}
+
+fn tool(number: usize) -> Value {
+    let name = if number == 0 { "echo".to_owned() } else { format!("echo_{number}") };
+    json!({
+        "name": name, "description": "Says it again.",
+        "inputSchema": { "type": "object", "properties": { "text": { "type": "string" } } },
+    })
+}
+
+/// The floor: bytes in, bytes out.
+async fn pass_on(State((client, url)): State<(Client, Arc<str>)>, mut headers: HeaderMap, body: Bytes) -> Response {
+    headers.remove(header::HOST);
+    headers.remove(header::CONTENT_LENGTH);
+    let answer = client.post(&*url).headers(headers).body(body).send().await.unwrap();
+    let kind = answer.headers()[header::CONTENT_TYPE].clone();
+    ([(header::CONTENT_TYPE, kind)], Body::from(answer.bytes().await.unwrap())).into_response()
+}
