@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python").canonicalize().expect("the packages");
+    // Asked when it runs: a target folder may be shared by clones, and this program with it.
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where"));
+    let packages = here.join("../../python").canonicalize().expect("the packages");
     let mut files = Vec::new();
     for package in ["covalt_toolset", "kitbag_builtin", "kitbag_worker"] {
         let folder = packages.join(package);
