@@ -182,7 +182,14 @@ test('an override is changed, seen, and cleared again', async ({ kitbag, page })
   await expect(source('Name')).toHaveText('The tool: its manifest or code');
   await expect(source('Renderer')).toHaveText('The toolset’s manifest');
 
+  // Whoever leaves by mistake can come back to what they wrote.
   await dialog.getByLabel('Name', { exact: true }).fill('Save a file');
+  await page.keyboard.press('Escape');
+  await expect(dialog).toBeHidden();
+  await page.getByRole('button', { name: 'Go on editing' }).click();
+  await expect(dialog.getByLabel('Name', { exact: true })).toHaveValue('Save a file');
+  await expect(source('Name')).toHaveText('Changed, not saved yet');
+
   await dialog.getByLabel('Before a call').selectOption('Ask first');
   await dialog.getByLabel('Renderer', { exact: true }).selectOption('Code');
   await expect(dialog.getByLabel('File', { exact: true })).toHaveValue('$args.path');
@@ -205,6 +212,7 @@ test('an override is changed, seen, and cleared again', async ({ kitbag, page })
   // In the list of tools too, which is live.
   await dialog.getByRole('button', { name: 'Close' }).last().click();
   await expect(page).toHaveURL(`${kitbag.url}/toolsets/app-builder`);
+  await expect(page.getByText('What you changed is not saved.')).toHaveCount(0);
   const row = page.getByRole('listitem', { name: 'Save a file' });
   await expect(row).toContainText('Asks first');
   await expect(row).toContainText('Changed by you');
