@@ -33,7 +33,9 @@ export const toolsets = {
       : ask(api.GET('/v1/orgs/{org}/toolsets/{id}', { params: { path: path(id) }, signal })),
 
   enable: (id: string, enabled: boolean): Promise<Toolset> =>
-    ask(api.POST('/v1/orgs/{org}/toolsets/{id}/enable', { params: { path: path(id) }, body: { enabled } })),
+    inOrder(id, () =>
+      ask(api.POST('/v1/orgs/{org}/toolsets/{id}/enable', { params: { path: path(id) }, body: { enabled } })),
+    ),
 
   trust: (id: string): Promise<Detail> =>
     ask(api.POST('/v1/orgs/{org}/toolsets/{id}/trust', { params: { path: path(id) } })),
@@ -89,6 +91,15 @@ export const toolsets = {
     }
   },
 };
+
+const last = new Map<string, Promise<unknown>>();
+
+/** Changes of one thing, one after the other: whoever presses a switch twice means the second. */
+export function inOrder<T>(what: string, run: () => Promise<T>): Promise<T> {
+  const next = (last.get(what) ?? Promise.resolve()).catch(() => {}).then(run);
+  last.set(what, next);
+  return next;
+}
 
 /** The built-in tools, as if they were a toolset: what is overridden about them is kept in the same way. */
 async function builtin(signal?: AbortSignal): Promise<Detail> {

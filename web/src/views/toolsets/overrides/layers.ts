@@ -1,6 +1,8 @@
 // Overrides: which there are for a tool, which of them counts, and what somebody changes about them.
 import { api, ask, type Schemas } from '../../../api/client';
+import { Problem } from '../../../api/problem';
 import { session } from '../../../data/session.svelte';
+import { inOrder } from '../data.svelte';
 
 export type Override = Schemas['ToolOverride'];
 export type Body = Schemas['SetOverride'];
@@ -38,10 +40,20 @@ export function matches(key: string, own: string): boolean {
   return fits(namespace, ownNamespace) && fits(tool, ownTool);
 }
 
-/** Whether a pattern, in which `*` is any text, fits all of a text. */
+/**
+ * Whether a pattern, in which `*` is any text, fits all of a text. Going back to the last star alone is enough; a regular expression would
+ * go back to each, for as long as a hostile toolset wants.
+ */
 function fits(pattern: string, text: string): boolean {
-  const parts = pattern.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
-  return new RegExp(`^${parts.join('.*')}$`, 's').test(text);
+  let [p, t] = [0, 0];
+  let retry: { star: number; taken: number } | undefined;
+  while (t < text.length) {
+    if (pattern[p] === '*') retry = { star: ++p, taken: t };
+    else if (pattern[p] === text[t]) [p, t] = [p + 1, t + 1];
+    else if (retry) [p, t] = [retry.star, ++retry.taken];
+    else return false;
+  }
+  return /^\**$/.test(pattern.slice(p));
 }
 
 /** An exact key before a pattern, a longer pattern before a shorter. */
@@ -88,12 +100,21 @@ export function bodyOf(over: Override | undefined): Body {
   return Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined)) as Body;
 }
 
-/** Says it, or takes all of it back if nothing is left. `was` is whether there was something before. */
-export async function put(toolset: string, key: string, body: Body, was: boolean): Promise<void> {
+/** Says it, or takes all of it back if nothing is left. */
+export function put(toolset: string, key: string, body: Body): Promise<void> {
   const params = { path: { org: session.org, id: toolset, key } };
-  if (Object.keys(body).length > 0)
-    await ask(api.PUT('/v1/orgs/{org}/toolsets/{id}/overrides/{key}', { params, body }));
-  else if (was) await ask(api.DELETE('/v1/orgs/{org}/toolsets/{id}/overrides/{key}', { params }));
+  return inOrder(`${toolset} ${key}`, async () => {
+    if (Object.keys(body).length > 0) {
+      await ask(api.PUT('/v1/orgs/{org}/toolsets/{id}/overrides/{key}', { params, body }));
+      return;
+    }
+    await ask(api.DELETE('/v1/orgs/{org}/toolsets/{id}/overrides/{key}', { params, keepalive: true })).catch(
+      (error) => {
+        // Where nothing was said, nothing needs to be taken back.
+        if (Problem.of(error).code !== 'NOT_FOUND') throw error;
+      },
+    );
+  });
 }
 
 /** Where a value comes from, in words. */
