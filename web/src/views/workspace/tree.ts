@@ -223,6 +223,25 @@ export function fits(file: FileNode, { words, onlyChanged }: Wanted): boolean {
   return words.every((word) => lower.includes(word));
 }
 
+export function wordsOf(filter: string): string[] {
+  return filter.toLowerCase().split(/\s+/).filter(Boolean);
+}
+
+/** So few files are all shown at first. */
+const FEW = 30;
+
+/** The folders that are open at first. */
+export function opened(tree: Tree): string[] {
+  const folders = tree.size <= FEW ? [...tree.paths()].flatMap(above) : [];
+  // A single folder is opened, for there is nothing else to see.
+  for (let at = tree.root; ;) {
+    const [only] = at.children.size === 1 ? at.children.values() : [];
+    if (only?.kind !== 'folder') return folders;
+    folders.push(only.path);
+    at = only;
+  }
+}
+
 /** The folders that a path is in, from the outermost. */
 export function above(path: string): string[] {
   const folders: string[] = [];
