@@ -3,7 +3,7 @@ import type { Command } from '../../palette/palette.svelte';
 import { router } from '../../route/router.svelte';
 import { archive, view } from './content';
 import type { Files } from './files.svelte';
-import { fits } from './tree';
+import { fits, wordsOf } from './tree';
 
 /** More than that nobody reads, and a palette should not have to go through. */
 const MOST = 300;
@@ -11,7 +11,7 @@ const MOST = 300;
 /** The files that the filter of the tree finds, those of the last run first. */
 export function offered(files: Files, filter: string): Command[] {
   void files.version;
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = wordsOf(filter);
   const [changed, others]: [string[], string[]] = [[], []];
   for (const node of files.tree.nodes()) {
     const list = node.changed ? changed : others;

@@ -19,6 +19,8 @@ export class Files {
   loaded = $state(false);
   /** What was heard last, for the file that is shown. */
   heard = $state.raw<{ changed: ReadonlySet<string>; deleted: ReadonlySet<string>; all: boolean }>();
+  /** A tool ran since it was asked: what the list says of the last run is no longer true. */
+  #ran = false;
   #abort = new AbortController();
 
   constructor(
@@ -51,6 +53,7 @@ export class Files {
           signal,
         }),
       );
+    this.#ran = false;
     const first = await part(this.fixed, undefined);
     const tree = new Tree();
     for (const file of first.items) tree.put(file.path, file);
@@ -75,7 +78,11 @@ export class Files {
     for (let parts = 1; cursor; parts++) {
       const next = await part(manifest, cursor);
       if (signal.aborted) return;
-      for (const file of next.items) tree.put(file.path, file);
+      // What went since stays away.
+      for (const file of next.items) {
+        const { size, mode } = file;
+        if (tree.file(file.path)) tree.put(file.path, this.#ran ? { size, mode } : file);
+      }
       cursor = next.nextCursor ?? undefined;
       if (parts % REDRAW === 0 || !cursor) this.version += 1;
     }
@@ -113,11 +120,16 @@ export class Files {
     this.heard = { changed: new Set(changed), deleted: new Set(deleted), all };
     // Of another branch other files are what the last run changed.
     if (all || !this.loaded || data.source === 'branch') return void this.load();
+    // A folder whose last file went is heard of by its own name.
+    const added = changed.filter((path) => !this.tree.folder(path));
     for (const path of deleted) this.tree.remove(path);
-    // A name without an ending may be a folder that nothing is in; all else is a file.
-    const unsure = changed.some((path) => !this.tree.file(path) && !nameOf(path).includes('.'));
-    for (const path of changed) this.tree.put(path);
-    if (data.source === 'tool_run') this.tree.markOnly(changed);
+    // A new name without an ending may be a folder that nothing is in; all else is a file.
+    const unsure = added.some((path) => !this.tree.file(path) && !nameOf(path).includes('.'));
+    for (const path of added) this.tree.put(path);
+    if (data.source === 'tool_run') {
+      this.tree.markOnly(added);
+      this.#ran = true;
+    }
     this.manifest = (data.manifestId as string | null) ?? undefined;
     this.version += 1;
     if (unsure) void this.#look(before, this.manifest);

@@ -31,3 +31,12 @@ export function move(key: string, rows: readonly Row[], at: number): number | un
       return undefined;
   }
 }
+
+/** The next row, from one on and around, whose name begins with what was typed. */
+export function beginning(typed: string, rows: readonly Row[], from: number): number | undefined {
+  for (let step = 0; step < rows.length; step++) {
+    const index = (Math.max(0, from) + step) % rows.length;
+    if (rows[index]!.node.name.toLowerCase().startsWith(typed)) return index;
+  }
+  return undefined;
+}

@@ -103,9 +103,8 @@ export class Tree {
   /** Adds a file, or says more about one that is there. */
   put(path: string, fact: Fact = {}): void {
     if (fact.mode === EMPTY_FOLDER) {
-      // What was taken for a file may turn out to be a folder that nothing is in.
-      if (this.#files.has(path)) this.remove(path);
-      this.#make(path);
+      // A folder that nothing is in is not shown; what was taken for a file may turn out to be one.
+      this.remove(path);
       return;
     }
     const there = this.#files.get(path) ?? this.#add(path);
@@ -116,11 +115,7 @@ export class Tree {
 
   remove(path: string): void {
     const file = this.#files.get(path);
-    if (!file) {
-      const empty = this.folder(path);
-      if (empty?.parent && empty.files === 0) drop(empty);
-      return;
-    }
+    if (!file) return;
     mark(file, false);
     this.#files.delete(path);
     for (let at: FolderNode | undefined = file.parent; at; at = at.parent) at.files -= 1;
@@ -226,6 +221,25 @@ export function fits(file: FileNode, { words, onlyChanged }: Wanted): boolean {
   if (onlyChanged && !file.changed) return false;
   const lower = (file.lower ??= file.path.toLowerCase());
   return words.every((word) => lower.includes(word));
+}
+
+export function wordsOf(filter: string): string[] {
+  return filter.toLowerCase().split(/\s+/).filter(Boolean);
+}
+
+/** So few files are all shown at first. */
+const FEW = 30;
+
+/** The folders that are open at first. */
+export function opened(tree: Tree): string[] {
+  const folders = tree.size <= FEW ? [...tree.paths()].flatMap(above) : [];
+  // A single folder is opened, for there is nothing else to see.
+  for (let at = tree.root; ;) {
+    const [only] = at.children.size === 1 ? at.children.values() : [];
+    if (only?.kind !== 'folder') return folders;
+    folders.push(only.path);
+    at = only;
+  }
 }
 
 /** The folders that a path is in, from the outermost. */
