@@ -2,7 +2,7 @@
 import { api, ask, type Schemas } from '../../api/client';
 import { session } from '../../data/session.svelte';
 import type { Catalogue } from './catalogue.svelte';
-import type { Group } from './groups';
+import { groupOf, type Group } from './groups';
 import { overrideKey, type Tool } from './known.svelte';
 
 /** Turns a tool on or off; what else somebody overrode about it stays. */
@@ -25,18 +25,33 @@ export async function turnTool(tool: Tool, enabled: boolean): Promise<void> {
 /** Turns all of a group on or off. The built-in tools are no toolset that could be turned off: each of them is. */
 export async function turnGroup(group: Group, enabled: boolean, catalogue: Catalogue): Promise<void> {
   const path = { org: session.org };
-  if (group.kind === 'builtin') {
-    for (const tool of group.tools) if (tool.enabled !== enabled) await turnTool(tool, enabled);
-    return;
-  }
   if (group.server && catalogue.servers.get(group.server) !== enabled) {
     const params = { path: { ...path, serverKey: group.server } };
     await ask(api.PUT('/v1/orgs/{org}/mcp-servers/{serverKey}', { params, body: { enabled } }));
   }
-  if ((!group.server || enabled) && catalogue.toolsets.get(group.toolset) !== enabled) {
+  const hasSwitch = group.kind !== 'builtin' && (!group.server || enabled);
+  if (hasSwitch && catalogue.toolsets.get(group.toolset) !== enabled) {
     const params = { path: { ...path, id: group.toolset } };
     await ask(api.POST('/v1/orgs/{org}/toolsets/{id}/enable', { params, body: { enabled } }));
   }
+  // What was turned off by itself comes back with the whole.
+  if (enabled || group.kind === 'builtin')
+    for (const tool of group.tools) if (tool.enabled !== enabled) await turnTool(tool, enabled);
+}
+
+/** The catalogue as it will be when that is done. */
+export function withGroup(catalogue: Catalogue, group: Group, enabled: boolean): Catalogue {
+  const mine = new Set(enabled || group.kind === 'builtin' ? group.tools.map((tool) => tool.id) : []);
+  const toolsets = new Map(catalogue.toolsets);
+  const servers = new Map(catalogue.servers);
+  if (group.server) servers.set(group.server, enabled);
+  if (!group.server || enabled) toolsets.set(group.toolset, enabled);
+  return {
+    ...catalogue,
+    toolsets,
+    servers,
+    tools: catalogue.tools.map((tool) => (mine.has(tool.id) ? { ...tool, enabled } : tool)),
+  };
 }
 
 /** Whether a group is on, as a whole or in part. */
@@ -47,4 +62,14 @@ export function groupState(group: Group, catalogue: Catalogue): 'on' | 'some' | 
   if (off) return 'off';
   const on = group.tools.filter((tool) => tool.enabled).length;
   return on === group.tools.length ? 'on' : on ? 'some' : 'off';
+}
+
+/** Whether a tool is on, and what brings it too. */
+export function isOn(tool: Tool, catalogue: Catalogue): boolean {
+  const { server } = groupOf(tool);
+  return (
+    tool.enabled &&
+    catalogue.toolsets.get(tool.toolsetId) !== false &&
+    (server === undefined || catalogue.servers.get(server) !== false)
+  );
 }
