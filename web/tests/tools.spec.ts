@@ -13,6 +13,8 @@ test('a picker of two thousand tools holds few rows, and finds and turns off who
   kitbag,
   page,
 }) => {
+  // A debug build takes its time with so many.
+  test.slow();
   const server = { name: 'Many', command: process.execPath, args: [MANY, '2000'], requiresConfirmation: false };
   const { id } = await kitbag.ask('POST', '/mcp-servers', server);
   await kitbag.ask('POST', `/mcp-servers/${encodeURIComponent(id)}/test`);
@@ -47,6 +49,12 @@ test('a picker of two thousand tools holds few rows, and finds and turns off who
     .poll(async () => (await kitbag.ask('GET', `/mcp-servers/${encodeURIComponent(id)}`)).enabled)
     .toBe(false);
   await expect(page.getByRole('tab', { name: 'In 6' })).toBeVisible();
+  // Turned on again as a whole, without a word about each of its tools.
+  await group.check();
+  await expect(page.getByRole('tab', { name: 'In 2006' })).toBeVisible();
+  await expect.poll(async () => (await kitbag.ask('GET', `/tools/mcp:${id}:tool_1234`)).available).toBe(true);
+  const { items } = await kitbag.ask('GET', '/toolsets/many/overrides');
+  expect(items.map((one: any) => one.key)).toEqual(['many:tool_0777']);
 });
 
 test('a tool is tried by a form that knows all of its schema', async ({ kitbag, page }) => {

@@ -2,7 +2,7 @@
 import { api, ask, type Schemas } from '../../api/client';
 import { session } from '../../data/session.svelte';
 import type { Catalogue } from './catalogue.svelte';
-import { groupOf, type Group } from './groups';
+import type { Group } from './groups';
 import { overrideKey, type Tool } from './known.svelte';
 
 /** Turns a tool on or off; what else somebody overrode about it stays. */
@@ -34,8 +34,8 @@ export async function turnGroup(group: Group, enabled: boolean, catalogue: Catal
     const params = { path: { ...path, id: group.toolset } };
     await ask(api.POST('/v1/orgs/{org}/toolsets/{id}/enable', { params, body: { enabled } }));
   }
-  // What was turned off by itself comes back with the whole.
-  if (enabled || group.kind === 'builtin')
+  // What was turned off by itself comes back with a whole that is on already.
+  if (group.kind === 'builtin' || (enabled && isSwitchedOn(group, catalogue)))
     for (const tool of group.tools) if (tool.enabled !== enabled) await turnTool(tool, enabled);
 }
 
@@ -56,20 +56,15 @@ export function withGroup(catalogue: Catalogue, group: Group, enabled: boolean):
 
 /** Whether a group is on, as a whole or in part. */
 export function groupState(group: Group, catalogue: Catalogue): 'on' | 'some' | 'off' {
-  const off =
-    (group.kind !== 'builtin' && catalogue.toolsets.get(group.toolset) === false) ||
-    (group.server !== undefined && catalogue.servers.get(group.server) === false);
-  if (off) return 'off';
+  if (!isSwitchedOn(group, catalogue)) return 'off';
   const on = group.tools.filter((tool) => tool.enabled).length;
   return on === group.tools.length ? 'on' : on ? 'some' : 'off';
 }
 
-/** Whether a tool is on, and what brings it too. */
-export function isOn(tool: Tool, catalogue: Catalogue): boolean {
-  const { server } = groupOf(tool);
+/** Whether what brings the tools of a group is on: its toolset, and its server. */
+export function isSwitchedOn(group: Omit<Group, 'tools'>, catalogue: Catalogue): boolean {
   return (
-    tool.enabled &&
-    catalogue.toolsets.get(tool.toolsetId) !== false &&
-    (server === undefined || catalogue.servers.get(server) !== false)
+    catalogue.toolsets.get(group.toolset) !== false &&
+    (group.server === undefined || catalogue.servers.get(group.server) !== false)
   );
 }
