@@ -151,7 +151,7 @@ test('a chat is given fewer tools, and it is said why each is in or out', async 
   await kitbag.open(page, `/chats/${id}`);
   await page.getByRole('link', { name: 'All tools' }).click();
   await expect(page.getByRole('heading', { level: 1, name: 'Tools of Careful' })).toBeVisible();
-  await expect(page.getByRole('tab', { name: 'In 10' })).toBeVisible();
+  await expect(page.getByRole('tab', { name: 'In 11' })).toBeVisible();
 
   await tick(page, /\(demo:fail\)/).uncheck();
   await expect.poll(selectors).toEqual(['-demo:fail']);
@@ -159,10 +159,10 @@ test('a chat is given fewer tools, and it is said why each is in or out', async 
   await expect(tick(page, 'Use all of Demo')).toHaveJSProperty('indeterminate', true);
   await tick(page, 'Use all of Built in').uncheck();
   await expect.poll(selectors).toEqual(['-demo:fail', '-toolset:builtin']);
-  await expect.poll(available).toEqual(['demo:wait', 'demo:append', 'demo:everything']);
+  await expect.poll(available).toEqual(['demo:wait', 'demo:append', 'demo:leave', 'demo:everything']);
   // One of what was taken away as a whole comes back alone.
   await tick(page, /\(read_file\)/).check();
-  await expect.poll(available).toEqual(['read_file', 'demo:wait', 'demo:append', 'demo:everything']);
+  await expect.poll(available).toEqual(['read_file', 'demo:wait', 'demo:append', 'demo:leave', 'demo:everything']);
 
   await page.getByRole('button', { name: 'Use none' }).click();
   await expect(page.getByRole('tab', { name: 'In 0' })).toBeVisible();
