@@ -85,6 +85,7 @@ test('a call that asks first shows what would run; it runs with changed argument
   const waiting = card(page, 'Append: Waits for a yes');
   await expect(waiting).toContainText('Python, in the sandbox');
   await expect(waiting).toContainText('Demo 1.2.0, trusted');
+  await expect(waiting).toContainText('leave processes running');
   await expect(waiting.locator('pre')).toHaveText(/"line": "as it was asked"/);
   await expect(waiting).toContainText(/\d (min|s).* left/);
   expect(await files(kitbag, chat)).toEqual([]);
@@ -117,7 +118,7 @@ test('a call that asks first shows what would run; it runs with changed argument
   ]);
 });
 
-test('a call says how far it is and what it does, and is cancelled; one that fails says why', async ({
+test('a call says how far it is and what it does, and is cancelled; one fails and says why, one leaves a process', async ({
   kitbag,
   page,
 }) => {
@@ -138,6 +139,13 @@ test('a call says how far it is and what it does, and is cancelled; one that fai
   const failed = card(page, 'Fail: Failed');
   await expect(failed).toContainText('TOOL_FAILED');
   await expect(failed).toContainText('this never works');
+  // What it leaves running is seen, and stopped.
+  await (await choose(page, 'demo:leave')).getByRole('button', { name: 'Run' }).click();
+  const left = page.getByRole('region', { name: 'Still running' });
+  await expect(left).toContainText('sleep 3600');
+  await left.getByRole('button', { name: 'Stop' }).click();
+  await expect(left).toHaveCount(0);
+  expect((await kitbag.ask('GET', `${chat}/processes`)).items).toEqual([]);
   // What somebody else asks for is seen too.
   await kitbag.ask('POST', `${chat}/tool-calls`, { toolId: 'list_files', args: {} });
   await expect(card(page, 'List Files: Done')).toBeVisible();

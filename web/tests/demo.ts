@@ -1,5 +1,5 @@
 // A toolset for the tests of chats and tools: one that says how far it is until it is cancelled, one that takes all sorts of arguments,
-// one that fails.
+// one that fails, one that leaves something running.
 import { zip } from './zip.ts';
 
 const MANIFEST = `
@@ -7,6 +7,7 @@ manifest_version: "1"
 id: demo
 name: Demo
 version: "1.2.0"
+permissions: {listen: true}
 tools:
   - id: wait
     name: Wait
@@ -32,6 +33,11 @@ tools:
     name: Fail
     description: Always goes wrong
     entrypoint: tools.demo:fail
+    input_schema: {type: object, properties: {}}
+  - id: leave
+    name: Leave
+    description: Leaves something running
+    entrypoint: tools.demo:leave
     input_schema: {type: object, properties: {}}
   - id: everything
     name: Everything
@@ -85,6 +91,11 @@ def append(workspace: Path, path: str, line: str) -> dict:
 
 def fail(workspace: Path) -> dict:
     raise ValueError("this never works")
+
+
+def leave(workspace: Path) -> dict:
+    get_context().start_process(["sleep", "3600"])
+    return {"left": True}
 
 
 def everything(

@@ -13,6 +13,8 @@ test('a picker of two thousand tools holds few rows, and finds and turns off who
   kitbag,
   page,
 }) => {
+  // A debug build takes its time with so many.
+  test.slow();
   const server = { name: 'Many', command: process.execPath, args: [MANY, '2000'], requiresConfirmation: false };
   const { id } = await kitbag.ask('POST', '/mcp-servers', server);
   await kitbag.ask('POST', `/mcp-servers/${encodeURIComponent(id)}/test`);
@@ -47,6 +49,12 @@ test('a picker of two thousand tools holds few rows, and finds and turns off who
     .poll(async () => (await kitbag.ask('GET', `/mcp-servers/${encodeURIComponent(id)}`)).enabled)
     .toBe(false);
   await expect(page.getByRole('tab', { name: 'In 6' })).toBeVisible();
+  // Turned on again as a whole, without a word about each of its tools.
+  await group.check();
+  await expect(page.getByRole('tab', { name: 'In 2006' })).toBeVisible();
+  await expect.poll(async () => (await kitbag.ask('GET', `/tools/mcp:${id}:tool_1234`)).available).toBe(true);
+  const { items } = await kitbag.ask('GET', '/toolsets/many/overrides');
+  expect(items.map((one: any) => one.key)).toEqual(['many:tool_0777']);
 });
 
 test('a tool is tried by a form that knows all of its schema', async ({ kitbag, page }) => {
@@ -143,7 +151,7 @@ test('a chat is given fewer tools, and it is said why each is in or out', async 
   await kitbag.open(page, `/chats/${id}`);
   await page.getByRole('link', { name: 'All tools' }).click();
   await expect(page.getByRole('heading', { level: 1, name: 'Tools of Careful' })).toBeVisible();
-  await expect(page.getByRole('tab', { name: 'In 10' })).toBeVisible();
+  await expect(page.getByRole('tab', { name: 'In 11' })).toBeVisible();
 
   await tick(page, /\(demo:fail\)/).uncheck();
   await expect.poll(selectors).toEqual(['-demo:fail']);
@@ -151,10 +159,10 @@ test('a chat is given fewer tools, and it is said why each is in or out', async 
   await expect(tick(page, 'Use all of Demo')).toHaveJSProperty('indeterminate', true);
   await tick(page, 'Use all of Built in').uncheck();
   await expect.poll(selectors).toEqual(['-demo:fail', '-toolset:builtin']);
-  await expect.poll(available).toEqual(['demo:wait', 'demo:append', 'demo:everything']);
+  await expect.poll(available).toEqual(['demo:wait', 'demo:append', 'demo:leave', 'demo:everything']);
   // One of what was taken away as a whole comes back alone.
   await tick(page, /\(read_file\)/).check();
-  await expect.poll(available).toEqual(['read_file', 'demo:wait', 'demo:append', 'demo:everything']);
+  await expect.poll(available).toEqual(['read_file', 'demo:wait', 'demo:append', 'demo:leave', 'demo:everything']);
 
   await page.getByRole('button', { name: 'Use none' }).click();
   await expect(page.getByRole('tab', { name: 'In 0' })).toBeVisible();

@@ -13,7 +13,7 @@ const asked = new Set<string>();
 const again = () => {
   for (const id of asked) void fetch(id);
 };
-events.on(['tools_changed', 'mcp_server'], again, again);
+events.on(['tools_changed'], again, again);
 
 async function fetch(id: string): Promise<void> {
   asked.add(id);
