@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use kitbag_testkit::{Server, TestDatabase};
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::sync::mpsc;
 
-use crate::kit::{TOOLSETS, bundle, connect, import, set_override, twin};
+use crate::kit::{CHATS, TOOLSETS, ask, bundle, connect, import, new_chat, set_override, twin};
 use crate::serve;
 use crate::speaker::Speaker;
 
@@ -138,6 +139,45 @@ async fn a_servers_pages_pass() {
         assert_eq!(*ui, json!({ "resourceUri": "ui://far/far/shown", "visibility": ["app"] }));
         assert!(document(&mut speaker, "ui://far/far/shown").await.contains("ours"));
     }
+}
+
+/// What the page is told about the app of a call, and what it finds on the stage.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_servers_page_is_on_the_stage() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    connect(&server, "far", twin(&["--app"])).await;
+    let chat = new_chat(&server).await;
+    let app_of = async |tool: &str| {
+        let call = ask(&server, &chat, &format!("mcp:far~far:{tool}"), json!({})).await.expect(200);
+        let path = format!("{CHATS}/{chat}/tool-calls/{}/app", call["id"].as_str().unwrap());
+        server.get(&path).await.expect(200)
+    };
+    let app = app_of("shown").await;
+    assert_eq!(app["tool"]["_meta"]["ui"]["resourceUri"], "ui://twin/page");
+    let tools = app["tools"].as_array().unwrap();
+    assert!(tools.contains(&json!({ "name": "shown", "id": "mcp:far~far:shown" })), "{app}");
+    let host = app["url"].as_str().unwrap().strip_prefix("http://").unwrap().strip_suffix('/').unwrap();
+    assert!(host.contains(".localhost:"), "{app}");
+    let at = async |path: &str| {
+        let answer = server.anonymous(Method::GET, path).header("host", host).send().await.unwrap();
+        let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        (answer.status().as_u16(), policy, answer.text().await.unwrap())
+    };
+    let (status, policy, around) = at("/").await;
+    assert_eq!(status, 200);
+    assert!(around.contains("frame.src = '/app'") && !around.contains("theirs"), "{around}");
+    assert!(policy.contains("frame-src 'self'") && policy.contains("frame-ancestors http://localhost:*"), "{policy}");
+    let (status, policy, page) = at("/app").await;
+    assert_eq!((status, page.as_str()), (200, "<p>theirs</p>"));
+    assert!(policy.starts_with("sandbox allow-scripts; default-src 'none'; "), "{policy}");
+    assert!(policy.contains("connect-src https://example.org; "), "{policy}");
+    assert_eq!(at("/healthz").await.0, 404);
+    // A tool without a page, and a tool of ours.
+    assert_eq!(app_of("echo").await, json!({ "url": null, "tool": null, "tools": [] }));
+    let ours = ask(&server, &chat, "list_files", json!({})).await.expect(200);
+    let path = format!("{CHATS}/{chat}/tool-calls/{}/app", ours["id"].as_str().unwrap());
+    assert_eq!(server.get(&path).await.expect(200)["url"], Value::Null);
 }
 
 /// The host's side of an app: it shows the document as the specification has it, plays the handshake, and tells everything that it

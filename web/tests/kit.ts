@@ -81,7 +81,9 @@ function isOnStage(message: ConsoleMessage): boolean {
   return URL.canParse(url) && new URL(url).hostname.endsWith('.localhost');
 }
 
-export const test = base.extend<{ kitbag: Kitbag; flags: string[] }>({
+export const test = base.extend<{ kitbag: Kitbag; flags: string[]; forgiven: RegExp | undefined }>({
+  /** Complaints that a test is about. */
+  forgiven: [undefined, { option: true }],
   /** More flags for `kitbag serve`. */
   flags: [[], { option: true }],
   kitbag: async ({ flags }, use) => {
@@ -90,12 +92,12 @@ export const test = base.extend<{ kitbag: Kitbag; flags: string[] }>({
     await kitbag.stop();
   },
   // Whatever the browser complains about, or the page throws, fails the test that saw it.
-  page: async ({ page }, use) => {
+  page: async ({ page, forgiven }, use) => {
     const complaints: string[] = [];
     page.on('pageerror', (error) => complaints.push(`thrown: ${error.message}`));
     page.on('console', (message) => {
       if (message.type() !== 'error' || HARMLESS.test(message.text()) || isOnStage(message)) return;
-      complaints.push(message.text());
+      if (!forgiven?.test(message.text())) complaints.push(message.text());
     });
     await use(page);
     expect(complaints, 'what the browser complained about').toEqual([]);

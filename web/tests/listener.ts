@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net';
 
 export class Listener {
   readonly asked: string[] = [];
+  /** What it has, by path. */
+  readonly pages = new Map<string, string>();
   private constructor(
     private readonly server: Server,
     readonly url: string,
@@ -16,7 +18,8 @@ export class Listener {
     server.on('request', (request, response) => {
       listener.asked.push(request.url ?? '');
       response.setHeader('access-control-allow-origin', '*');
-      response.end('<!doctype html><title>reached</title>reached');
+      response.setHeader('content-type', 'text/html; charset=utf-8');
+      response.end(listener.pages.get(request.url ?? '') ?? '<!doctype html><title>reached</title>reached');
     });
     return listener;
   }
