@@ -33,7 +33,7 @@ fn crates_that_depend_on(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root().join("crates")).unwrap().map(Result::unwrap) {
         let manifest = read(&entry.path().join("Cargo.toml"));
-        let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default().split("\n[").next().unwrap();
         if dependencies.lines().any(|line| line.split(['.', ' ', '=']).next() == Some(name)) {
             found.push(entry.file_name().into_string().unwrap());
         }
@@ -54,6 +54,8 @@ fn every_file_says_what_it_is_for() {
 fn files_are_small() {
     let large: Vec<_> = files(&root(), &["rs", "py", "ts", "svelte"])
         .into_iter()
+        // It is made from the API's document.
+        .filter(|path| !path.ends_with("api/schema.d.ts"))
         .map(|path| (read(&path).lines().count(), path))
         .filter(|(lines, _)| *lines > 600)
         .collect();

@@ -26,7 +26,7 @@ const views = ({ chat, server }: Example): Record<string, string> => ({
 
 /** Everything that was asked for has come. */
 async function settled(page: Page) {
-  await expect(page.getByRole('navigation', { name: 'Main' })).toBeAttached();
+  await expect(page.getByRole('main')).toBeVisible();
   await page.waitForFunction(
     () => !document.querySelector('main [aria-label^="Loading"]') && document.querySelector('main h1, main h2'),
   );
