@@ -98,7 +98,7 @@ on_both! {
         assert_eq!((&desktop["url"], &desktop["needsToken"]), (&Value::Null, &json!(false)));
         assert!(!desktop["configuration"].as_str().unwrap().contains(place), "{desktop}");
 
-        import(&server, "", &with_manifest("id: app\nname: App\nversion: \"1\"\n")).await.expect(201);
+        import(&server, "", &with_manifest("id: app\nname: App\nversion: \"1.0.0\"\n")).await.expect(201);
         let one = server.get(&format!("{CONNECTIONS}?toolset=app&address=https://kitbag.example.org")).await.expect(200);
         assert_eq!(of(&one, "vscode")["url"], "https://kitbag.example.org/v1/orgs/local/toolsets/app/mcp");
         assert_eq!(of(&one, "vscode")["command"], "kitbag mcp config vscode --toolset app --install");

@@ -56,6 +56,8 @@ fn every_file_says_what_it_is_for() {
 fn files_are_small() {
     let large: Vec<_> = files(&root(), &["rs", "py", "ts", "svelte"])
         .into_iter()
+        // It is made from the API's document.
+        .filter(|path| !path.ends_with("api/schema.d.ts"))
         .map(|path| (read(&path).lines().count(), path))
         .filter(|(lines, _)| *lines > 600)
         .collect();
