@@ -56,16 +56,18 @@ impl Peer {
         let mut process = Process { child, url: format!("http://127.0.0.1:{port}{}", self.path) };
         let began = Instant::now();
         loop {
-            // Which of the two it speaks is found out: the newest, if it can.
-            let mut why = String::new();
-            for (era, spoken) in [(Era::Newest, ""), (Era::Sessions, ", sessions")] {
+            // Which of the two it speaks is found out: the newest, if it can. It is asked for that last, for it may come up
+            // between the two questions.
+            let way = |era, spoken| {
                 let name = format!("{} {version}{spoken}", self.name);
-                let way = Way { name, url: process.url.clone(), tool: self.tool, token: String::new(), era };
-                match way.answers().await {
-                    Ok(()) => return Ok((process, way)),
-                    Err(said) => why = said,
-                }
-            }
+                Way { name, url: process.url.clone(), tool: self.tool, token: String::new(), era }
+            };
+            let (newest, sessions) = (way(Era::Newest, ""), way(Era::Sessions, ", sessions"));
+            let why = match sessions.answers().await {
+                _ if newest.answers().await.is_ok() => return Ok((process, newest)),
+                Ok(()) => return Ok((process, sessions)),
+                Err(said) => said,
+            };
             let ended = process.child.try_wait().ok().flatten();
             if ended.is_some() || began.elapsed() > Duration::from_secs(60) {
                 let log = fs::read_to_string(&log).unwrap_or_default();
