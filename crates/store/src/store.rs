@@ -165,12 +165,18 @@ impl Database {
 
 /// Does `work` to its end even if the caller goes away in the middle. sqlx rolls back a transaction that is dropped, but
 /// not one that is dropped while `BEGIN` is under way: that one would go back into the pool open, with its mode.
-async fn uncancelled<T: Send + 'static>(
+///
+/// It is not an `async fn` on purpose: the work goes to its task at once, so who waits holds the handle of the task and not, in
+/// two copies, the work itself, which has many kilobytes. Every future that reads something would have them inside.
+fn uncancelled<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-) -> Result<T, StoreError> {
-    match tokio::spawn(work.in_current_span()).await {
-        Ok(done) => done,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(StoreError::Unavailable(sqlx::Error::WorkerCrashed)),
+) -> impl Future<Output = Result<T, StoreError>> {
+    let task = tokio::spawn(work.in_current_span());
+    async move {
+        match task.await {
+            Ok(done) => done,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(StoreError::Unavailable(sqlx::Error::WorkerCrashed)),
+        }
     }
 }

@@ -267,12 +267,17 @@ impl Authorizer {
 
 /// Goes on to the end even if nobody waits for it any more. A call that is given up half-way must not take with it the answer that has the
 /// next refresh token: the last one is used up by then.
-pub(super) async fn see_through<T: Send + 'static>(
+///
+/// The work is its task's at once: who waits, and every request does that may need a token, holds only the task's handle.
+pub(super) fn see_through<T: Send + 'static>(
     work: impl Future<Output = Result<T, AuthError>> + Send + 'static,
-) -> Result<T, AuthError> {
-    match tokio::spawn(work).await {
-        Ok(done) => done,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(AuthError::Interrupted),
+) -> impl Future<Output = Result<T, AuthError>> {
+    let task = tokio::spawn(work);
+    async move {
+        match task.await {
+            Ok(done) => done,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(AuthError::Interrupted),
+        }
     }
 }

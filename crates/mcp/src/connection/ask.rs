@@ -71,15 +71,10 @@ impl Asker {
         let wants_progress = progress.is_some();
         let offered = company.as_ref().filter(|_| beside.is_some()).map(|company| company.capabilities(true));
         let (id, answer) = self.hub.expect(progress, company, deadline.is_none())?;
-        if let Some(beside) = beside {
-            set_meta(params, beside.iter().map(|(name, value)| (name.as_str(), value.clone())));
-        }
-        if let Some(offered) = offered {
-            set_meta(params, [("io.modelcontextprotocol/clientCapabilities", offered.into())]);
-        }
-        if wants_progress {
-            set_meta(params, [("progressToken", id.into())]);
-        }
+        let always = beside.into_iter().flatten().map(|(name, value)| (name.as_str(), value.clone()));
+        let offered = offered.map(|offered| ("io.modelcontextprotocol/clientCapabilities", offered.into()));
+        let token = wants_progress.then(|| ("progressToken", id.into()));
+        set_meta(params, always.chain(offered).chain(token));
         let request = Request { jsonrpc: "2.0", id, method, params };
         let body = serde_json::to_string(&request).map_err(|error| CallError::Nonsense(error.to_string()))?;
         let tell = tell && !hangs_up;
@@ -139,8 +134,13 @@ impl Drop for Pending<'_> {
     }
 }
 
-fn set_meta<'a>(params: &mut Shallow, entries: impl IntoIterator<Item = (&'a str, Value)>) {
-    let mut meta: Map<String, Value> = params.parse("_meta").unwrap_or_default();
-    meta.extend(entries.into_iter().map(|(name, value)| (name.to_owned(), value)));
-    params.set_value("_meta", &Value::Object(meta));
+/// Puts entries into the parameters' `_meta`, which is read and written once for all of them, if there are any.
+fn set_meta<'a>(params: &mut Shallow, entries: impl Iterator<Item = (&'a str, Value)>) {
+    let mut entries = entries.peekable();
+    if entries.peek().is_none() {
+        return;
+    }
+    let mut meta: Shallow = params.parse("_meta").unwrap_or_default();
+    entries.for_each(|(name, value)| meta.set_value(name, &value));
+    params.set("_meta", meta.raw());
 }

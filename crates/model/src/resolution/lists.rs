@@ -16,7 +16,7 @@ pub struct RawLists<'a> {
 }
 
 /// The settings. A list that is absent says nothing; one that is empty says "none".
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Lists {
     /// Toolset ids, or `all`. Absent means all.
     pub toolsets: Option<Vec<String>>,

@@ -87,7 +87,8 @@ impl Calls {
             return Ok(asked);
         }
         let asks_somebody = callable.tool.effective.requires_confirmation.value;
-        match self.record(org, &ask, &callable, asks_somebody).await {
+        // Boxed, like what follows from it: the calls that are many do not come here.
+        match Box::pin(self.record(org, &ask, &callable, asks_somebody)).await {
             Err(RecordError::KeyTaken) => {
                 let call = self.asked_before(org, &ask).await?;
                 let gone = || ApiError::new(Code::Conflict, "another request with this key came at the same moment");

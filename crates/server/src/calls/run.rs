@@ -1,7 +1,11 @@
 //! A call that runs: it waits for its turn, has the workspace, and what came of it is recorded.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use kitbag_cas::CasError;
@@ -20,6 +24,7 @@ use super::plan::BlobsOf;
 use super::queue::Ticket;
 use super::{Calls, Company, hear};
 use crate::api::error::{ApiError, Code};
+use crate::edge::words;
 use crate::toolsets::{Callable, Runs};
 use crate::workspaces::{Lease, WorkspaceError};
 
@@ -68,14 +73,10 @@ impl Calls {
         let Place { live, ticket } = place;
         let span = tracing::info_span!("call", id = %call.id, tool = %call.tool_id);
         let work = async move {
-            let (org, chat, id) = live.key.clone();
-            let running = {
-                let (calls, live) = (calls.clone(), Arc::clone(&live));
-                tokio::spawn(async move { calls.run(&live, call, &callable, record).await }.in_current_span())
-            };
-            let done = running.await.unwrap_or_else(|error| Err(RunError::Defect(error.to_string())));
-            if let Err(error) = done {
-                calls.record_failure(&org, chat, id, &error).await;
+            let running = pin!(calls.run(&live, call, &callable, record));
+            if let Err(error) = unless_it_panics(running).await {
+                let (org, chat, id) = &live.key;
+                Box::pin(calls.record_failure(org, *chat, *id, &error)).await;
             }
             drop(ticket);
             calls.0.lives.remove(&live);
@@ -84,10 +85,22 @@ impl Calls {
     }
 
     async fn run(&self, live: &Live, call: Arc<ToolCall>, callable: &Callable, record: Record) -> Result<(), RunError> {
-        let (program, entrypoint) = match &callable.runs {
-            Runs::Python { program, entrypoint } => (program, entrypoint),
-            Runs::Mcp { server, tool } => return self.run_mcp(live, call, callable, record, (server, tool)).await,
-        };
+        match &callable.runs {
+            Runs::Mcp { server, tool } => self.run_mcp(live, call, callable, record, (server, tool)).await,
+            // Boxed, since the calls of servers are the many, and should not have room for this.
+            Runs::Python { program, entrypoint } => {
+                Box::pin(self.run_python(live, call, callable, (program, entrypoint))).await
+            }
+        }
+    }
+
+    async fn run_python(
+        &self,
+        live: &Live,
+        call: Arc<ToolCall>,
+        callable: &Callable,
+        (program, entrypoint): (&Program, &Entrypoint),
+    ) -> Result<(), RunError> {
         let (org, chat, id) = &live.key;
         let lease = tokio::select! {
             biased;
@@ -248,6 +261,18 @@ impl Calls {
     }
 }
 
+/// What comes of a call, also of one that panics: that is a defect, and its record must end all the same.
+fn unless_it_panics<F>(mut running: Pin<&mut F>) -> impl Future<Output = Result<(), RunError>>
+where
+    F: Future<Output = Result<(), RunError>>,
+{
+    poll_fn(move |context| {
+        // It is not polled again after a panic, so nobody sees what that left half done.
+        let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(context)));
+        polled.unwrap_or_else(|cause| Poll::Ready(Err(RunError::Defect(format!("panic: {}", words(&*cause))))))
+    })
+}
+
 /// Why a call failed outside its tool.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunError {
@@ -272,5 +297,22 @@ impl RunError {
             Self::Workspace(WorkspaceError::NoChat) => CallError::new(CallErrorCode::Cancelled, "the chat was deleted"),
             _ => CallError::new(CallErrorCode::Internal, "something went wrong around the tool; the log has the cause"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_an_end_and_is_told() {
+        let panicking = async {
+            tokio::task::yield_now().await;
+            panic!("a defect of {}", "ours")
+        };
+        let ended = unless_it_panics(pin!(panicking)).await.expect_err("it panicked");
+        assert_eq!(ended.to_string(), "panic: a defect of ours");
+        assert_eq!(ended.told().code, CallErrorCode::Internal);
+        assert!(unless_it_panics(pin!(async { Ok(()) })).await.is_ok());
     }
 }

@@ -12,6 +12,7 @@ use tower_http::compression::CompressionLayer;
 use crate::app::App;
 
 pub(crate) use large::refuse_large;
+pub(crate) use panic::words;
 
 /// Puts the layers around a router; the last one added is the first that a request meets.
 pub(crate) fn wrap(router: Router<App>, app: &App) -> Router<App> {

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::apps;
 use super::door::{Place, refused};
 use super::skills::Served;
+use super::view::Offer;
 use crate::app::App;
 use crate::resolution::{Extent, ResolveError};
 use crate::toolsets::{Provider, Tool};
@@ -42,6 +43,8 @@ pub(super) struct Menu {
     pub(super) toolsets: Vec<(String, String)>,
     /// The skills that it may read. A server's own endpoint has its server's and none of ours.
     pub(super) skills: Vec<Served>,
+    /// What its client is told that there is, if that is the same for all who have this menu.
+    pub(super) offer: OnceLock<Arc<Offer>>,
     listed: OnceLock<[Arc<RawValue>; 2]>,
     index: OnceLock<ToolSearch>,
 }
@@ -118,8 +121,8 @@ impl Menu {
         };
         let entries: Vec<Entry> = tools.into_iter().zip(names).map(entry).collect();
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
-        let (listed, index) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { entries, by_name, dynamic, servers, toolsets, skills, listed, index })
+        let (offer, listed, index) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(Self { entries, by_name, dynamic, servers, toolsets, skills, offer, listed, index })
     }
 }
 
@@ -204,7 +207,7 @@ fn raw(value: &Value) -> Arc<RawValue> {
 
 /// The menus that were made lately.
 #[derive(Default)]
-pub(super) struct Menus(Mutex<HashMap<String, Kept>>);
+pub(super) struct Menus(Mutex<HashMap<(OrgId, Place, Lists), Kept>>);
 
 struct Kept {
     edition: (u64, u64),
@@ -216,17 +219,17 @@ impl Menus {
     pub(super) async fn get(app: &App, org: &OrgId, place: &Place, lists: &Lists) -> Result<Arc<Menu>, Fault> {
         // Where others write too nobody knows what is still true.
         let Some(edition) = app.store().edition() else {
-            return Menu::make(app, org, place, lists).await.map(Arc::new);
+            return Box::pin(Menu::make(app, org, place, lists)).await.map(Arc::new);
         };
         let edition = (edition, app.servers().version());
-        let key = format!("{org}\n{place:?}\n{lists:?}");
+        let key = (org.clone(), place.clone(), lists.clone());
         let menus = &app.gateway().menus.0;
         if let Some(kept) = menus.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
             && kept.edition == edition
         {
             return Ok(Arc::clone(&kept.menu));
         }
-        let menu = Arc::new(Menu::make(app, org, place, lists).await?);
+        let menu = Arc::new(Box::pin(Menu::make(app, org, place, lists)).await?);
         let mut kept = menus.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST {
             kept.clear();

@@ -1,5 +1,7 @@
 //! Calls of tools. They go through the same calls as everybody's: the same arguments are taken, the same people are asked, the same
 //! is recorded. What a server answers goes back as it came.
+//!
+//! What few calls need (a yes, a task, the end before the time) is boxed where it is awaited: else every call's future has room for it.
 
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ impl View {
         let name = wanted.params.text("name").ok_or_else(|| Fault::params("`name` must be the name of a tool"))?;
         let menu = self.menu().await?;
         if menu.dynamic {
-            return self.call_meta(&menu, &name, wanted).await;
+            return Box::pin(self.call_meta(&menu, &name, wanted)).await;
         }
         let entry = menu.find(&name).ok_or_else(|| unknown(&name))?;
         self.call_entry(&menu, entry, wanted).await
@@ -53,7 +55,10 @@ impl View {
             check_arguments(schema, &args, headers)?;
         }
         let state = match wanted.params.text("requestState") {
-            Some(text) => State::unseal(&text, &self.app, (&self.org, &self.who), "tools/call", &wanted.params).await?,
+            Some(text) => {
+                let whose = (&self.org, self.who.as_str());
+                Box::pin(State::unseal(&text, &self.app, whose, "tools/call", &wanted.params)).await?
+            }
             None => State::default(),
         };
         let asked_for = wanted.params.clone();
@@ -75,7 +80,7 @@ impl View {
             }
             Some(Answered::Result(raw)) => {
                 let raw = self.carried(&raw, &asked_for, approved).await?;
-                let raw = if self.own_tasks { self.named_task(raw, &call).await? } else { raw };
+                let raw = if self.own_tasks() { self.named_task(raw, &call).await? } else { raw };
                 let raw = if self.is_plain(menu) { raw } else { rename_links(raw, &entry.tool.id) };
                 Ok(era(raw, client.peer().stateless))
             }
@@ -92,7 +97,7 @@ impl View {
         approved: bool,
     ) -> Result<Run, Fault> {
         let Wanted { mut params, client, .. } = wanted;
-        let questions = (self.own_tasks && tasks::offers(&client)).then(|| Arc::new(Questions::new()));
+        let questions = (self.own_tasks() && tasks::offers(&client)).then(|| Arc::new(Questions::new()));
         let beside = Beside::with_questions(&client, &self.owner, &self.level, questions.clone());
         let stateless = client.peer().stateless;
         params.remove("name");
@@ -125,11 +130,11 @@ impl View {
             (CallStatus::Pending, Some(questions)) if !approved => {
                 self.app.calls().accompany(asked.call.id, company);
                 questions.become_task();
-                return self.begin_task(asked, Arc::clone(questions), &client).await.map(Run::Task);
+                return Box::pin(self.begin_task(asked, Arc::clone(questions), &client)).await.map(Run::Task);
             }
             (CallStatus::Pending, _) => {
                 let guard = Accompanied::new(&self.app, asked.call.id, company);
-                let decided = self.confirm(asked, entry, &client, approved).await;
+                let decided = Box::pin(self.confirm(asked, entry, &client, approved)).await;
                 drop(guard);
                 match decided {
                     Ok(asked) => (asked, true),
@@ -141,7 +146,7 @@ impl View {
         let waited = asked.clone();
         let Some(called) = self.wait(asked, &client, questions.as_deref(), approved).await? else {
             let questions = questions.unwrap_or_else(|| Arc::new(Questions::new()));
-            return self.begin_task(waited, questions, &client).await.map(Run::Task);
+            return Box::pin(self.begin_task(waited, questions, &client)).await.map(Run::Task);
         };
         match beside.lacking().filter(|_| called.call.outcome.error.is_some()) {
             Some(lacking) => Err(lacking),
@@ -179,7 +184,7 @@ impl View {
             () = long => return Ok(None),
             () = client.gone() => {
                 // It is over then, one way or the other.
-                let _ = calls.cancel(&self.org, chat, id, &self.who).await;
+                let _ = Box::pin(calls.cancel(&self.org, chat, id, &self.who)).await;
                 waiting.await
             }
         };

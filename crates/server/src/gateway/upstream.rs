@@ -8,8 +8,8 @@ use kitbag_mcp::manager::ManagerError;
 use kitbag_mcp::serve::{Client, Fault, code};
 use kitbag_mcp::shallow::Shallow;
 use kitbag_model::{ServerKey, ToolId};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::beside::Beside;
 use super::names;
@@ -69,11 +69,11 @@ impl View {
 
 /// The parameters of a client's request as they go on: all of them, but what belongs to its own connection.
 pub(super) fn passed_on(mut params: Shallow) -> Shallow {
-    if let Some(mut meta) = params.parse::<Map<String, Value>>("_meta") {
-        meta.retain(|name, _| !OURS.contains(&name.as_str()));
+    if let Some(mut meta) = params.parse::<Shallow>("_meta") {
+        OURS.iter().for_each(|name| drop(meta.remove(name)));
         match meta.is_empty() {
             true => drop(params.remove("_meta")),
-            false => params.set_value("_meta", &Value::Object(meta)),
+            false => params.set("_meta", meta.raw()),
         }
     }
     params

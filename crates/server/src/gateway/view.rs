@@ -37,15 +37,27 @@ pub(super) struct View {
     pub(super) place: Place,
     lists: Lists,
     named: Option<ChatId>,
-    hello: Hello,
-    /// Whether tasks are calls of ours. Else they are the only server's own.
-    pub(super) own_tasks: bool,
+    offer: Arc<Offer>,
     pub(super) level: LogLevel,
     subscribed: Mutex<HashSet<String>>,
     /// The skills that the client may know of.
     skills: Mutex<Vec<String>>,
     /// Turns to true when nobody is there any more.
     pub(super) gone: watch::Sender<bool>,
+}
+
+/// What a client is told that there is.
+pub(super) struct Offer {
+    hello: Hello,
+    /// Whether tasks are calls of ours. Else they are the only server's own.
+    own_tasks: bool,
+}
+
+impl Offer {
+    fn new(mut hello: Hello) -> Arc<Self> {
+        let own_tasks = offer_tasks(&mut hello.capabilities);
+        Arc::new(Self { hello, own_tasks })
+    }
 }
 
 impl View {
@@ -57,8 +69,7 @@ impl View {
             None => None,
         };
         let menu = Menus::get(app, &org, &place, &wishes.lists).await?;
-        let mut hello = hello(app, &org, &place, &menu).await?;
-        let own_tasks = offer_tasks(&mut hello.capabilities);
+        let offer = offer(app, &org, &place, &menu).await?;
         Ok(Arc::new(Self {
             app: app.clone(),
             org,
@@ -67,8 +78,7 @@ impl View {
             place,
             lists: wishes.lists,
             named,
-            hello,
-            own_tasks,
+            offer,
             level: LogLevel::default(),
             subscribed: Mutex::default(),
             skills: Mutex::new(menu.skills.iter().map(Served::mark).collect()),
@@ -79,6 +89,11 @@ impl View {
     /// The tools that there are now.
     pub(super) async fn menu(&self) -> Result<Arc<Menu>, Fault> {
         Menus::get(&self.app, &self.org, &self.place, &self.lists).await
+    }
+
+    /// Whether tasks are calls of ours. Else they are the only server's own.
+    pub(super) fn own_tasks(&self) -> bool {
+        self.offer.own_tasks
     }
 
     /// The chat whose workspace the tools use.
@@ -147,6 +162,7 @@ impl View {
             Some(raw) => Shallow::read(&raw).ok_or_else(|| Fault::params("`params` has a name twice"))?,
             None => Shallow::default(),
         };
+        // What is boxed is so because the future of a call, of which there are many, has room for all that is not.
         match method.as_str() {
             "tools/list" => {
                 if params.get("cursor").is_some_and(|cursor| cursor.get() != "null") {
@@ -155,23 +171,25 @@ impl View {
                 Ok(RawValue::to_owned(&self.menu().await?.listed(client.peer().stateless)))
             }
             "tools/call" => self.call_tool(Wanted { params, client, headers: arguments }).await,
-            "resources/list" | "resources/templates/list" | "prompts/list" => self.list(&method, params, &client).await,
-            "resources/read" => self.resource(&method, params, &client).await,
-            "prompts/get" => self.prompt(params, &client).await,
-            "completion/complete" => self.complete(params, &client).await,
-            "resources/subscribe" | "resources/unsubscribe" => self.subscribe(&method, params, &client).await,
-            "subscriptions/listen" => self.listen(params, &client).await,
-            "skills/list" | "skills/get" | "resources/directory/read" if !matches!(self.place, Place::Server(_)) => {
-                self.skills(&method, params, &client).await
+            "resources/list" | "resources/templates/list" | "prompts/list" => {
+                Box::pin(self.list(&method, params, &client)).await
             }
-            "logging/setLevel" => self.set_level(params, &client).await,
-            "tasks/get" | "tasks/update" | "tasks/cancel" if self.own_tasks => {
-                self.task(&method, params, &client).await
+            "resources/read" => Box::pin(self.resource(&method, params, &client)).await,
+            "prompts/get" => Box::pin(self.prompt(params, &client)).await,
+            "completion/complete" => Box::pin(self.complete(params, &client)).await,
+            "resources/subscribe" | "resources/unsubscribe" => Box::pin(self.subscribe(&method, params, &client)).await,
+            "subscriptions/listen" => Box::pin(self.listen(params, &client)).await,
+            "skills/list" | "skills/get" | "resources/directory/read" if !matches!(self.place, Place::Server(_)) => {
+                Box::pin(self.skills(&method, params, &client)).await
+            }
+            "logging/setLevel" => Box::pin(self.set_level(params, &client)).await,
+            "tasks/get" | "tasks/update" | "tasks/cancel" if self.own_tasks() => {
+                Box::pin(self.task(&method, params, &client)).await
             }
             other => match &self.place {
                 // What we do not know the server may.
                 Place::Server(server) => {
-                    let raw = self.relayed(server, other, params, &client).await?;
+                    let raw = Box::pin(self.relayed(server, other, params, &client)).await?;
                     let is_kept = matches!(other, "skills/list" | "skills/get");
                     Ok(if is_kept { upstream::cached(raw, client.peer().stateless) } else { raw })
                 }
@@ -200,17 +218,23 @@ impl View {
 }
 
 /// What there is behind an address. Of the only server behind it, what that says of itself.
-async fn hello(app: &App, org: &OrgId, place: &Place, menu: &Menu) -> Result<Hello, Fault> {
-    if let Place::Server(key) = place {
-        let missing = || Fault::params(format!("there is no MCP server {key:?}")).with_status(404);
-        let state = app.servers().arrived(org, key, ARRIVAL).await.ok_or_else(missing)?;
-        let capabilities = state.capabilities.clone().unwrap_or_else(|| json!({ "tools": { "listChanged": true } }));
-        return Ok(Hello {
-            info: state.server_info.clone().filter(Value::is_object).unwrap_or_else(info),
-            capabilities: offered(capabilities),
-            instructions: state.instructions.clone(),
-        });
-    }
+async fn offer(app: &App, org: &OrgId, place: &Place, menu: &Menu) -> Result<Arc<Offer>, Fault> {
+    let Place::Server(key) = place else {
+        let made = menu.offer.get_or_init(|| Offer::new(our_hello(!menu.servers.is_empty())));
+        return Ok(Arc::clone(made));
+    };
+    let missing = || Fault::params(format!("there is no MCP server {key:?}")).with_status(404);
+    let state = app.servers().arrived(org, key, ARRIVAL).await.ok_or_else(missing)?;
+    let capabilities = state.capabilities.clone().unwrap_or_else(|| json!({ "tools": { "listChanged": true } }));
+    Ok(Offer::new(Hello {
+        info: state.server_info.clone().filter(Value::is_object).unwrap_or_else(info),
+        capabilities: offered(capabilities),
+        instructions: state.instructions.clone(),
+    }))
+}
+
+/// What Kitbag says of itself, with servers behind it or without.
+fn our_hello(has_servers: bool) -> Hello {
     let mut capabilities = json!({
         "tools": { "listChanged": true },
         "resources": { "listChanged": true, "subscribe": true },
@@ -219,10 +243,10 @@ async fn hello(app: &App, org: &OrgId, place: &Place, menu: &Menu) -> Result<Hel
     capabilities["prompts"] = json!({ "listChanged": true });
     capabilities["extensions"]["io.modelcontextprotocol/skills"] = json!({ "directoryRead": true });
     capabilities["extensions"][UI] = json!({ "mimeTypes": [APP] });
-    if !menu.servers.is_empty() {
+    if has_servers {
         capabilities["completions"] = json!({});
     }
-    Ok(Hello { info: info(), capabilities, instructions: None })
+    Hello { info: info(), capabilities, instructions: None }
 }
 
 /// What a server can, as far as we carry it.
@@ -256,7 +280,7 @@ fn info() -> Value {
 
 impl Service for View {
     fn hello(&self) -> Hello {
-        self.hello.clone()
+        self.offer.hello.clone()
     }
 
     fn knows(&self, method: &str, stateless: bool) -> bool {
@@ -268,15 +292,15 @@ impl Service for View {
             "subscriptions/listen" => return stateless,
             "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" => {
                 let needed = if method == "logging/setLevel" { "logging" } else { "resources" };
-                return !stateless && self.hello.capabilities.get(needed).is_some();
+                return !stateless && self.offer.hello.capabilities.get(needed).is_some();
             }
-            "tasks/get" | "tasks/update" | "tasks/cancel" if self.own_tasks => return stateless,
+            "tasks/get" | "tasks/update" | "tasks/cancel" if self.own_tasks() => return stateless,
             "initialize" | "ping" | "server/discover" => return false,
             other => {
-                return upstream::is_extension(&self.hello.capabilities, other);
+                return upstream::is_extension(&self.offer.hello.capabilities, other);
             }
         };
-        self.hello.capabilities.get(capability).is_some()
+        self.offer.hello.capabilities.get(capability).is_some()
     }
 
     fn request(self: Arc<Self>, ask: Ask) -> Boxed<'static, Result<Box<RawValue>, Fault>> {

@@ -49,11 +49,12 @@ pub(super) struct Held {
     turn: Option<OwnedMutexGuard<()>>,
 }
 
-/// Does `work` to its end even if nobody waits for it any more.
-pub(super) async fn uncancelled<T: Send + 'static>(
+/// Does `work` to its end even if nobody waits for it any more. It is the task's at once: who waits holds only a handle.
+pub(super) fn uncancelled<T: Send + 'static>(
     work: impl Future<Output = Result<T, WorkspaceError>> + Send + 'static,
-) -> Result<T, WorkspaceError> {
-    tokio::spawn(work.in_current_span()).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+) -> impl Future<Output = Result<T, WorkspaceError>> {
+    let task = tokio::spawn(work.in_current_span());
+    async move { task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())) }
 }
 
 /// The state that a folder is in, if it was ever kept, and where the folder is.
