@@ -278,9 +278,7 @@ test('R14: data is there before the first script, however the page is written', 
     const root = page.frameLocator('iframe').locator('html');
     await expect(root, name).toHaveAttribute('data-first', JSON.stringify(value));
   }
-  // One that is too large says so.
-  const large = await make('evil:say', { value: 'x' });
-  expect(large.renderPlan).toBeNull();
+  // A page that a tool made.
   const made = await make('evil:made', { value: `<script>document.title = 'x'</script><b>made</b>` });
   await page.goto(kitbag.url + view(made));
   await expect(page.frameLocator('iframe').locator('b')).toHaveText('made');
