@@ -43,7 +43,7 @@ async function shows(page: Page, name: string, text: string): Promise<void> {
 async function type(page: Page, name: string, text: string): Promise<void> {
   await editor(page, name).click();
   await page.keyboard.press('ControlOrMeta+a');
-  await page.keyboard.insertText(text);
+  await page.keyboard.type(text);
 }
 
 test('a file is found, edited and saved; what others change is seen at once', async ({ kitbag, page }) => {

@@ -9,8 +9,9 @@ const PROGRAM = resolve(process.env.KITBAG_TEST_BINARY ?? '../target/debug/kitba
 /** The repository. */
 export const ROOT = resolve(import.meta.dirname, '../..');
 
-/** An answer that is an error is the page's to show; the stage forbids what not every browser knows. */
-const HARMLESS = /Failed to load resource|Unrecognized Content-Security-Policy directive 'webrtc'/;
+/** An answer that is an error is the page's to show; the stage forbids what not every browser knows; for styles see `tellOfStyles`. */
+const HARMLESS =
+  /Failed to load resource|Unrecognized Content-Security-Policy directive 'webrtc'|^Applying inline style violates/;
 
 export class Kitbag {
   private constructor(
@@ -81,6 +82,18 @@ function isOnStage(message: ConsoleMessage): boolean {
   return URL.canParse(url) && new URL(url).hostname.endsWith('.localhost');
 }
 
+/**
+ * Chromium gives what is typed over a selection a style of its own, which the policy takes away again. That is nobody's fault; any other
+ * style is, and the event, unlike the line in the console, says where it is.
+ */
+function tellOfStyles(): void {
+  document.addEventListener('securitypolicyviolation', (event) => {
+    const place = event.composedPath()[0];
+    const typed = place instanceof Element && place.closest('.cm-content') !== null;
+    if (event.violatedDirective === 'style-src-attr' && !typed) console.error(`a style in ${String(place)}`);
+  });
+}
+
 export const test = base.extend<{ kitbag: Kitbag; flags: string[]; forgiven: RegExp | undefined }>({
   /** Complaints that a test is about. */
   forgiven: [undefined, { option: true }],
@@ -99,6 +112,7 @@ export const test = base.extend<{ kitbag: Kitbag; flags: string[]; forgiven: Reg
       if (message.type() !== 'error' || HARMLESS.test(message.text()) || isOnStage(message)) return;
       if (!forgiven?.test(message.text())) complaints.push(message.text());
     });
+    await page.addInitScript(tellOfStyles);
     await use(page);
     expect(complaints, 'what the browser complained about').toEqual([]);
   },

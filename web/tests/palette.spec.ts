@@ -4,7 +4,7 @@ test('everything is found and opened by keys alone', async ({ kitbag, page }) =>
   const chat = await kitbag.ask('POST', '/chats', { title: 'Plan the garden' });
   await kitbag.open(page);
   const field = page.getByRole('combobox', { name: 'Search' });
-  const chosen = page.getByRole('option', { selected: true });
+  const chosen = page.getByRole('dialog').getByRole('option', { selected: true });
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible();
 
   await page.keyboard.press('Control+k');

@@ -17,9 +17,11 @@ export const WAYS: Record<string, [label: string, href: string]> = {
 
 /** So long the second key may take. */
 const PATIENCE = 1200;
-let begun = 0;
+let begun = -PATIENCE;
 
-function isTyping(target: EventTarget | null): boolean {
+function isTyping(event: Event): boolean {
+  // An editor is in a shadow root, and seen from outside only its host is pressed on.
+  const target = event.composedPath()[0];
   return (
     target instanceof HTMLElement &&
     (target.isContentEditable || target.closest('input, textarea, select, [role="textbox"], dialog') !== null)
@@ -33,14 +35,14 @@ export function pressed(event: KeyboardEvent): void {
     palette.open = !palette.open;
     return;
   }
-  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
   if (event.key === '?') {
     event.preventDefault();
     palette.keys = true;
     return;
   }
   const way = event.timeStamp - begun < PATIENCE ? WAYS[event.key] : undefined;
-  begun = event.key === 'g' ? event.timeStamp : 0;
+  begun = event.key === 'g' ? event.timeStamp : -PATIENCE;
   if (way) {
     event.preventDefault();
     router.go(way[1]);

@@ -69,12 +69,12 @@ impl View {
 
 /// The parameters of a client's request as they go on: all of them, but what belongs to its own connection.
 pub(super) fn passed_on(mut params: Shallow) -> Shallow {
-    if let Some(mut meta) = params.parse::<Shallow>("_meta") {
-        OURS.iter().for_each(|name| drop(meta.remove(name)));
-        match meta.is_empty() {
-            true => drop(params.remove("_meta")),
-            false => params.set("_meta", meta.raw()),
-        }
+    // One that cannot be taken apart (a name stands in it twice) could hide what is ours in it.
+    let mut meta: Shallow = params.parse("_meta").unwrap_or_default();
+    OURS.iter().for_each(|name| drop(meta.remove(name)));
+    match meta.is_empty() {
+        true => drop(params.remove("_meta")),
+        false => params.set("_meta", meta.raw()),
     }
     params
 }
