@@ -25,7 +25,9 @@ pub(super) fn policy(declared: Option<&Value>) -> String {
     let origins = |key: &str| -> String {
         let named = declared.and_then(|declared| declared.get(key)).and_then(Value::as_array);
         let texts = named.into_iter().flatten().filter_map(Value::as_str).take(MOST_ORIGINS);
-        let parsed = texts.filter_map(|text| text.parse::<FrameOrigin>().ok()).filter(FrameOrigin::is_secure);
+        // A word without a scheme, such as `data:`, would be read as a host.
+        let parsed =
+            texts.filter(|text| text.starts_with("https://")).filter_map(|text| text.parse::<FrameOrigin>().ok());
         parsed.map(|origin| format!(" {origin}")).collect()
     };
     let (resources, connect) = (origins("resourceDomains"), origins("connectDomains"));

@@ -98,11 +98,6 @@ impl FrameOrigin {
     pub(super) fn has(&self, url: &Url) -> bool {
         self.0.matches(url)
     }
-
-    /// Whether it is reached over TLS.
-    pub(super) fn is_secure(&self) -> bool {
-        self.0.secure
-    }
 }
 
 impl fmt::Display for FrameOrigin {
