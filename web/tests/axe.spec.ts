@@ -67,6 +67,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
       await expect(page.getByRole('option').first()).toBeVisible();
       found.push(...(await findings(page, 'palette', only)));
       await page.keyboard.press('Escape');
+      await expect(page.getByRole('dialog')).toHaveCount(0);
       await page.keyboard.press('?');
       await expect(page.getByRole('dialog', { name: 'Keyboard shortcuts' })).toBeVisible();
       found.push(...(await findings(page, 'keys', only)));
