@@ -28,9 +28,15 @@ const pictures = ({ chat, drawn, server }: Example): Record<string, Picture> => 
     },
   },
   toolset: { path: '/toolsets/app-builder', shows: text('Run Command') },
-  servers: { path: `/servers/${encodeURIComponent(server)}`, shows: text(/search_notes|Search notes/) },
+  servers: { path: `/servers/${encodeURIComponent(server)}`, shows: text('Call the tool') },
   tools: { path: '/tools', shows: text(/Sales by Month/) },
-  files: { path: `/files/${chat}/site/index.html`, shows: text('Bread & Butter') },
+  files: {
+    path: `/files/${chat}/site/index.html`,
+    shows: async (page) => {
+      await expect(page.getByRole('treeitem', { name: 'style.css' })).toBeVisible();
+      await text('Bread & Butter')(page);
+    },
+  },
   connect: { path: '/settings', shows: text('KITBAG_TOKEN') },
 });
 

@@ -1,9 +1,8 @@
 // A Kitbag that somebody uses: toolsets, a server, chats with calls, files, something that waits. For what looks at all views.
-import { execFileSync } from 'node:child_process';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { type Kitbag, ROOT } from '../kit.ts';
+import { zipFolder } from '../zip.ts';
 
-const PROGRAM = resolve(process.env.KITBAG_TEST_BINARY ?? '../target/debug/kitbag');
 const HERE = import.meta.dirname;
 
 const PAGE = `<!doctype html>
@@ -55,16 +54,11 @@ export interface Example {
   server: string;
 }
 
-function importToolset(kitbag: Kitbag, folder: string): void {
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('KITBAG_')));
-  const args = ['--data', join(kitbag.data, 'data'), 'toolset', 'import', '--trust', folder];
-  execFileSync(PROGRAM, args, { env: { ...env, HOME: kitbag.data }, stdio: ['ignore', 'ignore', 'inherit'] });
-}
-
 export async function fill(kitbag: Kitbag): Promise<Example> {
-  importToolset(kitbag, join(ROOT, 'examples/app-builder'));
-  importToolset(kitbag, join(HERE, 'sales'));
-  const node = { command: process.execPath, args: [join(HERE, 'notes.mjs')], description: 'Notes of the team' };
+  // As bundles and by short names: pictures are taken of it, and no folder of this machine belongs into one.
+  await kitbag.install(zipFolder(join(ROOT, 'examples/app-builder')));
+  await kitbag.install(zipFolder(join(HERE, 'sales')));
+  const node = { command: 'node', args: ['notes.mjs'], cwd: HERE, description: 'Notes of the team' };
   const server = await kitbag.ask('POST', '/mcp-servers', { id: 'notes', name: 'Notes', ...node });
   await kitbag.ask('POST', `/mcp-servers/${encodeURIComponent(server.id)}/test`);
 
