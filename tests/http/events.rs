@@ -62,6 +62,21 @@ impl Listener {
 }
 
 on_both! {
+    async fn chats_that_come_change_and_go_are_told(database: TestDatabase) {
+        let server = serve(&database);
+        let mut listener = Listener::new(&server, "").await;
+        let chat = new_chat(&server).await;
+        let path = format!("{CHATS}/{chat}");
+        Answer::of(server.request(Method::PATCH, &path).json(&json!({ "title": "Beans" }))).await.expect(200);
+        let first = server.post(&format!("{path}/messages"), &json!({ "role": "user", "content": "a" })).await.expect(201);
+        server.post(&format!("{path}/active-leaf"), &json!({ "messageId": first["id"] })).await.expect(200);
+        server.delete(&path).await.expect(204);
+        for reason in ["created", "changed", "message", "branch", "deleted"] {
+            assert_eq!(listener.of_name("chat_changed").await, json!({ "chatId": chat, "reason": reason }));
+        }
+    }
+
+
     async fn a_call_is_told_when_it_is_asked_for_and_when_it_is_over(database: TestDatabase) {
         let server = serve(&database);
         let (chat, other) = (new_chat(&server).await, new_chat(&server).await);

@@ -225,3 +225,17 @@ test('messages are written by hand, and changed as branches', async ({ kitbag, p
   await page.keyboard.press('Enter');
   await expect(answer).toContainText('3 / 3');
 });
+
+test('what somebody else says and makes is seen at once', async ({ kitbag, page }) => {
+  const chat = await kitbag.ask('POST', '/chats', { title: 'Ours' });
+  await kitbag.open(page, `/chats/${chat.id}`);
+  await expect(page.getByText('Nothing has been said yet')).toBeVisible();
+  await kitbag.ask('POST', `/chats/${chat.id}/messages`, { role: 'user', content: 'Hello from elsewhere' });
+  await expect(page.getByText('Hello from elsewhere')).toBeVisible();
+  await page.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link', { name: 'Chats' }).click();
+  await expect(page.getByRole('link', { name: 'Ours' })).toBeVisible();
+  await kitbag.ask('POST', '/chats', { title: 'Theirs' });
+  await expect(page.getByRole('link', { name: 'Theirs' })).toBeVisible();
+  await kitbag.ask('DELETE', `/chats/${chat.id}`);
+  await expect(page.getByRole('link', { name: 'Ours' })).toHaveCount(0);
+});

@@ -3,6 +3,7 @@ import { session } from './session.svelte';
 
 /** The names of `GET /events`. */
 export const NAMES = [
+  'chat_changed',
   'tool_call',
   'tool_call_progress',
   'tool_call_log',

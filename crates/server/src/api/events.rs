@@ -47,6 +47,8 @@ pub(crate) struct EventsQuery {
 /// - `tool_call_progress` `{"chatId","callId","fraction","message"}`: `fraction` from 0 to 1, or null.
 /// - `tool_call_log` `{"chatId","callId","lines":[{"stream","text"}],"dropped"}`: at most ten a second for each call; `dropped` lines
 ///   were left out. All that is kept of the log is in the call.
+/// - `chat_changed` `{"chatId","reason"}`: `created`, `changed`, `deleted`, `message` (one was added by `add_message`) or `branch` (it
+///   stands at another message).
 /// - `workspace_changed` `{"chatId","manifestId","changedPaths","deletedPaths","changedCount","deletedCount","source","sourceRef"}`:
 ///   at most 500 paths each are named.
 /// - `tools_changed` `{"toolsetId","reason"}`: `import`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.

@@ -47,9 +47,14 @@ impl ListQuery {
     }
 
     pub(crate) fn limit(&self) -> Result<u32, ApiError> {
+        self.limit_of(MOST)
+    }
+
+    /// For a list whose items are so small that a part may have more of them.
+    pub(crate) fn limit_of(&self, most: u32) -> Result<u32, ApiError> {
         let Some(text) = &self.limit else { return Ok(DEFAULT_LIMIT) };
-        let limit = text.parse().ok().filter(|limit| (1..=MOST).contains(limit));
-        limit.ok_or_else(|| ApiError::invalid("limit", format!("must be a number from 1 to {MOST}, not {text:?}")))
+        let limit = text.parse().ok().filter(|limit| (1..=most).contains(limit));
+        limit.ok_or_else(|| ApiError::invalid("limit", format!("must be a number from 1 to {most}, not {text:?}")))
     }
 
     /// The item to go on behind, if the cursor is one of `list`.

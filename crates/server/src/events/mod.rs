@@ -93,6 +93,11 @@ impl Events {
         self.publish(org, None, "tools_changed", json!({ "toolsetId": toolset, "reason": reason }));
     }
 
+    /// A chat came, went, or is other than before; `reason` is what happened to it.
+    pub(crate) fn chat_changed(&self, org: &OrgId, chat: ChatId, reason: &str) {
+        self.publish(org, Some(chat), "chat_changed", json!({ "chatId": chat.to_string(), "reason": reason }));
+    }
+
     /// The files of a workspace are others than before.
     pub(crate) fn workspace_changed(&self, org: &OrgId, chat: ChatId, change: &WorkspaceChange) {
         let capped = |paths: &[String]| paths.iter().take(MOST_PATHS).cloned().collect::<Vec<_>>();

@@ -46,7 +46,7 @@ export class Conversation {
       () => void this.refresh(),
       () => void this.load(),
     );
-    const offRest = events.on(['process', 'workspace_changed'], (name, data) => {
+    const offRest = events.on(['chat_changed', 'process', 'workspace_changed'], (name, data) => {
       if (data.chatId !== this.id) return;
       if (name === 'process') this.processes = data.processes as Process[];
       else if (data.source !== 'tool_run') void this.refresh();

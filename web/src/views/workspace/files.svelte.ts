@@ -5,9 +5,7 @@ import { events, type EventData } from '../../data/events.svelte';
 import { session } from '../../data/session.svelte';
 import { Tree, nameOf } from './tree';
 
-const PART = 200;
-/** After so many parts a large tree is drawn again with what they said. */
-const REDRAW = 20;
+const PART = 5000;
 
 export class Files {
   /** Changed in place; `version` says when. */
@@ -75,7 +73,7 @@ export class Files {
     this.loaded = true;
     this.version += 1;
     let cursor = first.nextCursor ?? undefined;
-    for (let parts = 1; cursor; parts++) {
+    while (cursor) {
       const next = await part(manifest, cursor);
       if (signal.aborted) return;
       // What went since stays away.
@@ -84,7 +82,7 @@ export class Files {
         if (tree.file(file.path)) tree.put(file.path, this.#ran ? { size, mode } : file);
       }
       cursor = next.nextCursor ?? undefined;
-      if (parts % REDRAW === 0 || !cursor) this.version += 1;
+      this.version += 1;
     }
   }
 

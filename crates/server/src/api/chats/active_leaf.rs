@@ -45,6 +45,7 @@ pub(crate) async fn set_active_leaf(
     }
     drop(tx);
     app.workspaces().edit(&caller.org, chat).await?.switch(message).await?;
+    app.events().chat_changed(&caller.org, chat, "branch");
     let found = app.store().read(&caller.org).await?.chat(chat).await?;
     Ok(Json(found.ok_or_else(|| path.not_found())?.into()))
 }

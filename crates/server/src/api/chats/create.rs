@@ -41,5 +41,6 @@ pub(crate) async fn create_chat(
     let mut tx = app.store().write(&caller.org).await?;
     let chat = tx.create_chat(&new).await?;
     tx.commit().await?;
+    app.events().chat_changed(&caller.org, chat.id, "created");
     Ok((StatusCode::CREATED, Json(chat.into())))
 }

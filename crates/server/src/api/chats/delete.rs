@@ -28,5 +28,6 @@ pub(crate) async fn delete_chat(
         return Err(path.not_found());
     }
     app.stage().close_chat(&caller.org, chat);
+    app.events().chat_changed(&caller.org, chat, "deleted");
     Ok(StatusCode::NO_CONTENT)
 }

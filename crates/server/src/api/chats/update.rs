@@ -46,5 +46,6 @@ pub(crate) async fn update_chat(
     let mut tx = app.store().write(&caller.org).await?;
     let chat = tx.update_chat(path.id()?, &change).await?.ok_or_else(|| path.not_found())?;
     tx.commit().await?;
+    app.events().chat_changed(&caller.org, chat.id, "changed");
     Ok(Json(chat.into()))
 }

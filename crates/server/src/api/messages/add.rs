@@ -76,6 +76,7 @@ pub(crate) async fn add_message(
         AddMessageError::Store(error) => error.into(),
     })?;
     tx.commit().await?;
+    app.events().chat_changed(&caller.org, chat, "message");
     if let Some(lease) = lease.filter(|_| has_folder) {
         lease.restore().await.map_err(explain)?;
     }

@@ -21,6 +21,9 @@ use crate::workspaces::{Lease, WorkspaceError};
 /// So many states back the last tool run is looked for.
 const LOOK_BACK: usize = 100;
 
+/// A workspace may have tens of thousands of files, and each part is a look at all of them.
+const MOST: u32 = 5000;
+
 /// Which state, and which part of it.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -28,8 +31,8 @@ const LOOK_BACK: usize = 100;
 pub(crate) struct FilesQuery {
     /// A manifest; the active one, with what was changed in the folder since, if absent.
     manifest: Option<String>,
-    /// How many items at the most: 1 to 200, 50 if absent.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 200)]
+    /// How many items at the most: 1 to 5000, 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 5000)]
     limit: Option<String>,
     /// The `nextCursor` of the part before.
     cursor: Option<String>,
@@ -62,7 +65,7 @@ pub(crate) async fn get_workspace_files(
     let chat = path.id()?;
     let part = ListQuery::new(query.limit, query.cursor);
     let list = format!("files {chat}");
-    let (after, limit) = (part.after::<WorkPath>(&list)?, part.limit()?);
+    let (after, limit) = (part.after::<WorkPath>(&list)?, part.limit_of(MOST)?);
     let lease = app.workspaces().look(&caller.org, chat).await;
     let manifest = wanted_state(&app, &caller.org, &lease, chat, query.manifest.as_deref()).await?;
     let Some(manifest) = manifest else { return Ok(Json(List::empty())) };
