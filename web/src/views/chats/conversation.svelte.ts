@@ -147,6 +147,12 @@ export class Conversation {
       if (parent === null) {
         // Nobody can stand above the first message: the call gets a message of its own at the top.
         const top = await this.say('tool', [{ type: 'tool_call', toolId: call.toolId } as Schemas['Block']], null);
+        // A branch at the top begins with nothing; this one begins where the call began.
+        const { preManifestId: manifestId } = call;
+        if (manifestId) {
+          const body = { manifestId };
+          await ask(api.POST('/v1/orgs/{org}/chats/{chat}/workspace/checkout', { params: { path: this.#path }, body }));
+        }
         await this.calls.run(call.toolId, args, top.id);
       } else {
         await this.stand(parent);
