@@ -128,7 +128,9 @@ on_both! {
         let own = own["id"].as_str().unwrap();
         let body = json!({ "toolId": "run_command", "args": { "command": "x" } });
         let call = Answer::of(theirs(Method::POST, &format!("/v1/orgs/other/chats/{own}/tool-calls")).json(&body)).await.expect(202);
-        assert_eq!(listener.next().await, Some(("tool_call".to_owned(), call)), "the first that is heard is the own one");
+        let made = json!({ "chatId": own, "reason": "created" });
+        assert_eq!(listener.next().await, Some(("chat_changed".to_owned(), made)), "the first that is heard is the own one");
+        assert_eq!(listener.next().await, Some(("tool_call".to_owned(), call)));
     }
 
     async fn listeners_do_not_keep_a_server_from_stopping(database: TestDatabase) {
