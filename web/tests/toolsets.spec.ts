@@ -314,3 +314,18 @@ test('what is uninstalled comes back when that is undone', async ({ kitbag, page
   await page.goto(`${kitbag.url}/toolsets/app-builder`);
   await expect(page.getByRole('heading', { name: 'There is no toolset “app-builder”' })).toBeVisible();
 });
+
+test('a folder that is dropped is packed, looked at and installed', async ({ kitbag, page }) => {
+  await kitbag.open(page, '/toolsets');
+  await expect(page.getByRole('heading', { name: 'No toolset is installed yet' })).toBeVisible();
+  // What the browser itself does with a folder from outside; a made-up event has no folders.
+  const browser = await page.context().newCDPSession(page);
+  const data = { items: [], files: [join(ROOT, 'examples/app-builder')], dragOperationsMask: 1 };
+  for (const type of ['dragEnter', 'dragOver', 'drop'] as const)
+    await browser.send('Input.dispatchDragEvent', { type, x: 640, y: 400, data });
+  const dialog = page.getByRole('dialog', { name: 'Look before you install' });
+  await expect(dialog.getByText('3 tools · 3 files')).toBeVisible();
+  await dialog.getByRole('button', { name: 'Install', exact: true }).click();
+  await expect(page.getByRole('dialog', { name: 'Installed' })).toContainText('App Builder 1.0.0 is installed');
+  expect(await installed(kitbag)).toEqual(['app-builder']);
+});
