@@ -177,7 +177,7 @@ test('a chat is given fewer tools, and it is said why each is in or out', async 
   await page.getByLabel('One a line').fill('demo:wait\n*_files\n-search_*');
   await page.getByRole('button', { name: 'Save' }).click();
   await expect(page.getByRole('tab', { name: 'In 2' })).toBeVisible();
-  expect(await available()).toEqual(['list_files', 'demo:wait']);
+  await expect.poll(available).toEqual(['list_files', 'demo:wait']);
 
   // The chat itself offers these alone.
   await page.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link', { name: 'Careful' }).click();
