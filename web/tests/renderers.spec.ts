@@ -177,6 +177,8 @@ test('a document is read as it is meant, edited and saved', async ({ kitbag, pag
   await page.keyboard.press('Control+End');
   await page.keyboard.type('## More');
   await page.getByRole('button', { name: 'Save' }).click();
+  // The buttons move together when it is saved.
+  await expect(page.getByRole('button', { name: 'Save' })).toHaveCount(0);
   await page.getByRole('button', { name: 'Read' }).click();
   await expect(page.getByRole('heading', { name: 'More' })).toBeVisible();
   expect(await file(kitbag, inChat, 'n.md')).toBe(`${content}## More`);
