@@ -148,6 +148,11 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_ALLOWED_HOSTS", value_name = "LIST", value_delimiter = ',')]
     pub(crate) allowed_hosts: Option<Vec<String>>,
 
+    /// The address under which people reach the server, such as `https://kitbag.example.org`, where another program stands in
+    /// front of it: links begin with it, its name is one of the allowed hosts, and with https cookies travel no other way
+    #[arg(long, env = "KITBAG_PUBLIC_URL", value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+
     /// A domain whose every name leads here, such as *.stage.example.org, for pages and frames of tools: browsers on other
     /// machines need one [default: names below localhost]
     #[arg(long, env = "KITBAG_STAGE_DOMAIN", value_name = "DOMAIN")]
@@ -529,6 +534,18 @@ pub(crate) enum AdminCommand {
         /// The role that `kitbag serve` connects as; made if it is missing
         #[arg(long, value_name = "ROLE", default_value = "kitbag_app")]
         app_role: String,
+    },
+    /// Make an organisation, if it is not there, and print an invitation for an owner of it
+    Owner {
+        /// The organisation's id, as it stands in addresses
+        #[arg(long)]
+        org: String,
+        /// What people call it; its id, if absent
+        #[arg(long)]
+        name: Option<String>,
+        /// The owner's e-mail address
+        #[arg(long)]
+        email: String,
     },
     /// Make, list and revoke API tokens
     #[command(subcommand)]

@@ -15,6 +15,7 @@ use kitbag_server::{
 };
 use kitbag_store::Location;
 use serde::Deserialize;
+use url::Url;
 
 use crate::cli::{Cli, ServeFlags};
 use crate::data::DataFolder;
@@ -41,6 +42,7 @@ struct File {
     dynamic: Option<bool>,
     header_prefix: Option<String>,
     allowed_hosts: Option<Vec<String>>,
+    public_url: Option<String>,
     stage_domain: Option<String>,
     frame_allow: Option<Vec<String>>,
     max_body_bytes: Option<usize>,
@@ -89,9 +91,13 @@ impl Config {
         let named = file.and_then(|file| std::path::absolute(file).ok());
         let file = read_file(folder, file)?;
         let listen = flags.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
+        let public_url = public_url(flags.public_url.or(file.public_url))?;
+        let mut allowed_hosts = host_names(flags.allowed_hosts.or(file.allowed_hosts).unwrap_or_default())?;
+        allowed_hosts.extend(public_url.as_ref().and_then(Url::host_str).map(str::to_owned));
         let settings = Settings {
             address: parse_address(&listen)?,
-            allowed_hosts: host_names(flags.allowed_hosts.or(file.allowed_hosts).unwrap_or_default())?,
+            allowed_hosts,
+            public_url,
             stage_domain: stage_domain(flags.stage_domain.or(file.stage_domain))?,
             frame_allow: frame_allow(flags.frame_allow.or(file.frame_allow).unwrap_or_default())?,
             no_auth: flags.no_auth.or(file.no_auth).unwrap_or(false),
@@ -289,6 +295,19 @@ fn proxy(text: Option<String>) -> Result<Option<Proxy>, Failure> {
 fn stage_domain(text: Option<String>) -> Result<Option<StageDomain>, Failure> {
     let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
     text.map(|text| text.parse().map_err(|error| Failure::wrong_use(format!("stage-domain: {error}")))).transpose()
+}
+
+/// An origin: whatever is behind it is ours to say.
+fn public_url(text: Option<String>) -> Result<Option<Url>, Failure> {
+    let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let url = Url::parse(text).ok().filter(|url| {
+        let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+        let nobody = url.username().is_empty() && url.password().is_none();
+        matches!(url.scheme(), "http" | "https") && url.host_str().is_some() && bare && nobody
+    });
+    let wrong =
+        || Failure::wrong_use(format!("public-url: {text:?} is not an address such as https://kitbag.example.org"));
+    url.map(Some).ok_or_else(wrong)
 }
 
 fn frame_allow(entries: Vec<String>) -> Result<Vec<FrameOrigin>, Failure> {

@@ -1,4 +1,4 @@
-//! What the bearer of a token may do.
+//! What the bearer of a token may do, and what a member of an organisation may.
 
 use std::fmt;
 use std::str::FromStr;
@@ -68,6 +68,11 @@ impl Scopes {
         self == Self::default()
     }
 
+    /// Those that both have.
+    pub fn and(self, other: Self) -> Self {
+        Self { r#use: self.r#use && other.r#use, manage: self.manage && other.manage }
+    }
+
     /// The scopes, in the order of [`Scope::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.into_iter().filter(move |scope| self.contains(*scope))
@@ -102,9 +107,74 @@ impl FromStr for Scopes {
     }
 }
 
+/// What a member is in an organisation. Each may do all that the ones behind it may.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum OrgRole {
+    /// Makes and unmakes owners, and everything below.
+    Owner,
+    /// Writes: toolsets, trust, settings, members, the gallery.
+    Admin,
+    /// Reads, and uses tools.
+    Member,
+}
+
+impl OrgRole {
+    /// Every role there is, the highest first.
+    pub const ALL: [Self; 3] = [Self::Owner, Self::Admin, Self::Member];
+
+    /// As it is written in the API and the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Admin => "admin",
+            Self::Member => "member",
+        }
+    }
+
+    /// Whether it may change what belongs to the organisation.
+    pub fn manages(self) -> bool {
+        self != Self::Member
+    }
+
+    /// The most that a token of somebody with this role may do.
+    pub fn scopes(self) -> Scopes {
+        if self.manages() { Scopes::ALL } else { Scopes { r#use: true, manage: false } }
+    }
+}
+
+impl fmt::Display for OrgRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no role.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("unknown role; the roles are owner, admin and member")]
+pub struct UnknownRole;
+
+impl FromStr for OrgRole {
+    type Err = UnknownRole;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRole> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or(UnknownRole)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_role_bounds_the_scopes_of_its_tokens() {
+        assert_eq!(OrgRole::Admin.scopes().and(Scopes::ALL), Scopes::ALL);
+        assert_eq!(OrgRole::Member.scopes().and(Scopes::ALL).to_string(), "use");
+        assert_eq!(OrgRole::Member.scopes().and("manage".parse().expect("a scope")), Scopes::default());
+        for role in OrgRole::ALL {
+            assert_eq!(role.as_str().parse(), Ok(role));
+        }
+        assert_eq!("Owner".parse::<OrgRole>(), Err(UnknownRole));
+    }
 
     #[test]
     fn written_and_read() {

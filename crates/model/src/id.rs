@@ -138,6 +138,11 @@ generated_id!(
     "session"
 );
 generated_id!(
+    /// A way into an organisation; public, unlike its secret.
+    InvitationId,
+    "invitation"
+);
+generated_id!(
     /// A person.
     UserId,
     "user"

@@ -21,6 +21,7 @@ pub mod organization;
 pub mod override_key;
 pub mod overrides;
 pub mod path;
+pub mod person;
 pub mod pin;
 pub mod placeholder;
 pub mod python;
@@ -39,7 +40,7 @@ pub mod toolset;
 pub mod version;
 pub mod weight;
 
-pub use access::{Scope, Scopes};
+pub use access::{OrgRole, Scope, Scopes};
 pub use builtin::{BUILTINS, Builtin};
 pub use call::{
     AuditEntry, CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall,
@@ -47,7 +48,7 @@ pub use call::{
 };
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
 pub use hash::{ContentHash, Hasher};
-pub use id::{ChatId, IdError, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId};
+pub use id::{ChatId, IdError, InvitationId, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId};
 pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
 pub use manifest::{Manifest, NewManifest, Source};
@@ -57,6 +58,10 @@ pub use organization::{Organization, OrganizationName};
 pub use override_key::{OverrideKey, OverrideKeyError};
 pub use overrides::{Chosen, Effective, Layers, Origin, Override};
 pub use path::{PathError, WorkPath};
+pub use person::{
+    Email, EmailError, Identity, Invitation, InvitationText, Member, NewInvitation, NewPerson, Person, PersonCookie,
+    PersonName, PersonSession,
+};
 pub use pin::{Acceptance, FieldChange, Pin, PinPolicy, PinState, Pinned, Sight};
 pub use placeholder::{EnvNotSet, PlaceholderError, Template};
 pub use python::{Entrypoint, PythonNeeds, PythonVersion, Requirement};

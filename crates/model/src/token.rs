@@ -4,9 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::access::Scopes;
+use crate::access::{OrgRole, Scopes};
 use crate::credential;
-use crate::id::{OrgId, TokenId};
+use crate::id::{OrgId, TokenId, UserId};
 use crate::secret::{Secret, SecretHash};
 use crate::text::line_type;
 use crate::time::Timestamp;
@@ -69,6 +69,8 @@ pub struct NewToken {
     pub scopes: Scopes,
     /// When it stops working; never, if absent.
     pub expires_at: Option<Timestamp>,
+    /// The member whose it is; it ends with the membership. Nobody's, if absent.
+    pub user: Option<UserId>,
 }
 
 /// A token as it is kept: everything but the secret.
@@ -86,9 +88,18 @@ pub struct Token {
     pub created_at: Timestamp,
     /// When it stops working; never, if absent.
     pub expires_at: Option<Timestamp>,
+    /// When it was last used, give or take a few minutes; never, if absent.
+    pub last_used_at: Option<Timestamp>,
+    /// The member whose it is, and what that member is now. Nobody's, if absent.
+    pub owner: Option<(UserId, OrgRole)>,
 }
 
 impl Token {
+    /// What it may do now: no more than its owner may, whatever that was when it was made.
+    pub fn rights(&self) -> Scopes {
+        self.owner.map_or(self.scopes, |(_, role)| self.scopes.and(role.scopes()))
+    }
+
     /// Whether `secret` proves this token at the time `now`.
     pub fn admits(&self, secret: &Secret, now: Timestamp) -> bool {
         self.hash == secret.hash() && self.expires_at.is_none_or(|end| now < end)
@@ -136,6 +147,8 @@ mod tests {
             scopes: Scopes::ALL,
             created_at: now,
             expires_at: None,
+            last_used_at: None,
+            owner: None,
         };
         assert!(token.admits(&secret, now));
         assert!(!token.admits(&Secret::generate(), now));

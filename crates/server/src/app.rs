@@ -12,8 +12,10 @@ use kitbag_model::{OrgId, Timestamp, Token, TokenId};
 use kitbag_python::Workers;
 use kitbag_store::{Store, StoreError};
 use metrics_exporter_prometheus::PrometheusHandle;
+use url::Url;
 
 use crate::access::origin::HostRule;
+use crate::access::people::Tries;
 use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
 use crate::gateway::Gateway;
@@ -26,6 +28,9 @@ use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
 
+/// How often it is written down that a token is used.
+const USED_EVERY_SECONDS: u32 = 5 * 60;
+
 /// How a server is set up.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -33,6 +38,8 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Names, beside the loopback ones, under which browsers and clients may reach it.
     pub allowed_hosts: Vec<String>,
+    /// The address under which people reach it, where another program stands in front. Links that it gives out begin with it.
+    pub public_url: Option<Url>,
     /// The domain whose names untrusted pages are served under, beside those below `localhost`.
     pub stage_domain: Option<StageDomain>,
     /// Other origins that a frame may show.
@@ -65,6 +72,21 @@ pub struct Settings {
     pub config: Option<PathBuf>,
 }
 
+impl Settings {
+    /// Whether browsers reach it by HTTPS alone, so that its cookies need travel no other way.
+    pub(crate) fn is_public_https(&self) -> bool {
+        self.public_url.as_ref().is_some_and(|url| url.scheme() == "https")
+    }
+
+    /// The address that links begin with, without a slash behind.
+    pub(crate) fn base_url(&self) -> String {
+        match &self.public_url {
+            Some(url) => url.as_str().trim_end_matches('/').to_owned(),
+            None => format!("http://{}", self.address),
+        }
+    }
+}
+
 /// The state behind the router. Clones share it.
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
@@ -72,6 +94,7 @@ pub struct App(Arc<Inner>);
 struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
+    tries: Tries,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -135,6 +158,7 @@ impl App {
         Self(Arc::new(Inner {
             store,
             tokens: Recent::default(),
+            tries: Tries::default(),
             settings,
             hosts,
             workspaces,
@@ -161,6 +185,30 @@ impl App {
     pub(crate) async fn token(&self, org: &OrgId, id: TokenId) -> Result<Option<Token>, StoreError> {
         let read = async { self.store().read_beside(org).await?.token(id).await };
         self.0.tokens.get(self.store().edition(), (org.clone(), id), read).await
+    }
+
+    /// Notes that a token is used, now and then, behind the request's back.
+    pub(crate) fn token_used(&self, org: &OrgId, token: &Token) {
+        let now = Timestamp::now();
+        if token.last_used_at.is_some_and(|at| now < at.plus_seconds(USED_EVERY_SECONDS)) {
+            return;
+        }
+        let (store, org, id) = (self.store().clone(), org.clone(), token.id);
+        tokio::spawn(async move {
+            let noted = async {
+                let mut tx = store.write(&org).await?;
+                tx.token_used(id).await?;
+                tx.commit().await
+            };
+            if let Err(error) = noted.await {
+                tracing::debug!(%error, token = %id, "when a token was used was not noted");
+            }
+        });
+    }
+
+    /// How often somebody may still be wrong about a password.
+    pub(crate) fn tries(&self) -> &Tries {
+        &self.0.tries
     }
 
     /// How it is set up.

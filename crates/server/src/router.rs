@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    calls, chats, events, machine, mcp_imports, mcp_servers, messages, processes, session, tokens, tools, toolsets,
-    workspace,
+    calls, chats, events, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs, people, processes,
+    session, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -112,6 +112,19 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(mcp_imports::list::list_importable_mcp_servers, mcp_imports::take::import_mcp_servers))
         .routes(routes!(mcp_imports::read::read_importable_mcp_servers))
         .routes(routes!(session::get_session))
+        .routes(routes!(people::sign_in::get_sign_in, people::sign_in::sign_in))
+        .routes(routes!(people::sign_out::sign_out))
+        .routes(routes!(people::sessions::list_sessions))
+        .routes(routes!(people::sessions::end_session))
+        .routes(routes!(people::password::change_password))
+        .routes(routes!(orgs::list::list_organizations, orgs::create::create_organization))
+        .routes(routes!(orgs::get::get_organization, orgs::update::update_organization))
+        .routes(routes!(members::list::list_members))
+        .routes(routes!(members::update::update_member, members::remove::remove_member))
+        .routes(routes!(invitations::list::list_invitations, invitations::create::create_invitation))
+        .routes(routes!(invitations::take_back::delete_invitation))
+        .routes(routes!(invitations::read::read_invitation))
+        .routes(routes!(invitations::accept::accept_invitation))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))
         .routes(routes!(machine::facts::get_server))

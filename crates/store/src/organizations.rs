@@ -30,6 +30,18 @@ impl WriteTx {
             .bind(self.org.as_str()).bind(name.as_str()).bind(At(now)))?;
         Ok(Organization { id: self.org.clone(), name: name.to_string(), created_at: now })
     }
+
+    /// Gives it another name; its id stays. None if there is no such organisation.
+    pub async fn rename_organization(&mut self, name: &OrganizationName) -> Result<Option<Organization>, StoreError> {
+        execute!(
+            self,
+            sqlx::query("UPDATE organization_settings SET name = $1, updated_at = $2 WHERE organization_id = $3")
+                .bind(name.as_str())
+                .bind(At(Timestamp::now()))
+                .bind(self.org.as_str())
+        )?;
+        self.organization().await
+    }
 }
 
 impl<Mode> Tx<Mode> {

@@ -78,6 +78,11 @@ impl Store {
         }
     }
 
+    /// For the doors of other rooms.
+    pub(crate) fn parts(&self) -> (Database, Edition) {
+        (self.database.clone(), self.edition.clone())
+    }
+
     /// Asks the database to show a row and to begin to write.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut tx = self.write(&OrgId::local()).await?;
@@ -146,7 +151,7 @@ impl Store {
 }
 
 impl Database {
-    async fn begin_read(&self) -> Result<Inner, StoreError> {
+    pub(crate) async fn begin_read(&self) -> Result<Inner, StoreError> {
         Ok(match self {
             Self::Sqlite(pools) => Inner::Sqlite(pools.readers.begin().await?),
             Self::Postgres(pool) => {
@@ -168,7 +173,7 @@ impl Database {
 ///
 /// It is not an `async fn` on purpose: the work goes to its task at once, so who waits holds the handle of the task and not, in
 /// two copies, the work itself, which has many kilobytes. Every future that reads something would have them inside.
-fn uncancelled<T: Send + 'static>(
+pub(crate) fn uncancelled<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> impl Future<Output = Result<T, StoreError>> {
     let task = tokio::spawn(work.in_current_span());

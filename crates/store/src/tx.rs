@@ -46,6 +46,12 @@ impl Edition {
         self.all.load(Ordering::SeqCst)
     }
 
+    /// Something was written that may be remembered.
+    pub(crate) fn advance(&self) {
+        self.chats.fetch_add(1, Ordering::SeqCst);
+        self.all.fetch_add(1, Ordering::SeqCst);
+    }
+
     pub(crate) fn of_chats(&self) -> u64 {
         self.chats.load(Ordering::SeqCst)
     }

@@ -193,7 +193,7 @@ on_both! {
         let bearer = BearerToken::generate(org.clone());
         let ends = Timestamp::now().plus_seconds(60);
         let scopes: Scopes = [Scope::Use].into_iter().collect();
-        let new = NewToken { id: bearer.id, name: "agent".parse().unwrap(), hash: bearer.secret.hash(), scopes, expires_at: Some(ends) };
+        let new = NewToken { id: bearer.id, name: "agent".parse().unwrap(), hash: bearer.secret.hash(), scopes, expires_at: Some(ends), user: None };
         let mut tx = store.write(&org).await.unwrap();
         tx.create_token(&new).await.unwrap();
         tx.commit().await.unwrap();
@@ -202,8 +202,8 @@ on_both! {
         let token = tx.token(bearer.id).await.unwrap().unwrap();
         assert!(token.admits(&bearer.secret, Timestamp::now()));
         assert_eq!((token.scopes, token.expires_at), (scopes, Some(ends)));
-        assert_eq!(tx.tokens(None, 9).await.unwrap().items.len(), 1);
-        assert!(tx.tokens(Some(bearer.id), 9).await.unwrap().items.is_empty());
+        assert_eq!(tx.tokens(None, None, 9).await.unwrap().items.len(), 1);
+        assert!(tx.tokens(None, Some(bearer.id), 9).await.unwrap().items.is_empty());
         assert!(tx.token(TokenId::generate()).await.unwrap().is_none());
         drop(tx);
 
@@ -296,7 +296,7 @@ on_both! {
         let (cookie, stale) = (SessionCookie::generate(org.clone()), SessionCookie::generate(org.clone()));
         let now = Timestamp::now();
         let mut tx = store.write(&org).await.unwrap();
-        let new = NewToken { id: bearer.id, name: "t".parse().unwrap(), hash: bearer.secret.hash(), scopes: Scopes::ALL, expires_at: None };
+        let new = NewToken { id: bearer.id, name: "t".parse().unwrap(), hash: bearer.secret.hash(), scopes: Scopes::ALL, expires_at: None, user: None };
         tx.create_token(&new).await.unwrap();
         tx.create_session(&stale, bearer.id, now).await.unwrap();
         tx.create_session(&cookie, bearer.id, now.plus_seconds(60)).await.unwrap();
@@ -318,7 +318,7 @@ on_both! {
         let message = add(&store, &acme, chat, says("x", Parent::ActiveLeaf)).await.unwrap().id;
         let bearer = BearerToken::generate(acme.clone());
         let mut tx = store.write(&acme).await.unwrap();
-        tx.create_token(&NewToken { id: bearer.id, name: "t".parse().unwrap(), hash: bearer.secret.hash(), scopes: Scopes::ALL, expires_at: None }).await.unwrap();
+        tx.create_token(&NewToken { id: bearer.id, name: "t".parse().unwrap(), hash: bearer.secret.hash(), scopes: Scopes::ALL, expires_at: None, user: None }).await.unwrap();
         tx.commit().await.unwrap();
 
         let mut tx = store.write(&other).await.unwrap();

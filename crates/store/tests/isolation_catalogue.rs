@@ -55,12 +55,16 @@ async fn every_table_is_protected_for_every_command() {
     let mut catalogue = catalogue(&database).await;
     let tenant = tenant_tables(&mut catalogue).await;
     let shared = lines(&mut catalogue, "SELECT name FROM ours WHERE org IS NULL ORDER BY 1").await;
-    assert_eq!(shared, ["schema_migrations", "users"], "a new table without an organisation needs a reason");
+    let of_people = ["identities", "user_sessions", "users"];
+    let expected = ["identities", "schema_migrations", "user_sessions", "users"];
+    assert_eq!(shared, expected, "a new table without an organisation needs a reason");
     let bare = "SELECT name FROM ours WHERE NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1";
     assert_eq!(lines(&mut catalogue, bare).await, ["schema_migrations"], "row-level security is not on and forced");
 
     // Policies of one command add up, so one too many is as bad as one that is missing.
-    let mut expected = vec!["organizations SELECT using".to_owned(), "users ALL using check".to_owned()];
+    let besides = ["organizations", "identities", "memberships", "gallery_toolsets"];
+    let mut expected: Vec<String> = besides.iter().map(|table| format!("{table} SELECT using")).collect();
+    expected.extend(of_people.iter().map(|table| format!("{table} ALL using check")));
     for table in &tenant {
         let changing = ["DELETE using", "UPDATE using check"].into_iter().filter(|_| table != APPEND_ONLY);
         expected.extend(["INSERT check", "SELECT using"].into_iter().chain(changing).map(|p| format!("{table} {p}")));
@@ -90,7 +94,11 @@ async fn the_app_role_may_touch_rows_and_nothing_else() {
     let roles = app_roles(&database).await;
     let mut catalogue = catalogue(&database).await;
     let mut expected = vec!["schema_migrations SELECT".to_owned()];
-    for table in tenant_tables(&mut catalogue).await.into_iter().chain(["users".to_owned()]) {
+    for table in tenant_tables(&mut catalogue)
+        .await
+        .into_iter()
+        .chain(["identities", "user_sessions", "users"].map(ToOwned::to_owned))
+    {
         let changing = ["DELETE", "UPDATE"].into_iter().filter(|_| table != APPEND_ONLY);
         expected.extend(["INSERT", "SELECT"].into_iter().chain(changing).map(|p| format!("{table} {p}")));
     }
@@ -177,18 +185,19 @@ async fn keys_and_references_begin_with_the_organisation() {
              JOIN pg_attribute ON attrelid = ours.oid AND attnum = org WHERE NOT attnotnull",
     )
     .await;
-    assert_eq!(keys, NOTHING);
+    assert_eq!(keys, ["gallery_toolsets_pkey"], "only a public name is one for all organisations");
     // References are checked past row-level security, so they alone keep a row from pointing into another organisation.
     let references = lines(
         &mut catalogue,
         "SELECT child.name || ' to ' || parent.name || ': ' || pg_get_constraintdef(f.oid) FROM pg_constraint f
          JOIN ours child ON child.oid = f.conrelid JOIN ours parent ON parent.oid = f.confrelid
-         WHERE f.contype = 'f' AND (f.conkey[1] = child.org AND f.confkey[1] = parent.org) IS NOT TRUE",
+         WHERE f.contype = 'f' AND (f.conkey[1] = child.org AND f.confkey[1] = parent.org) IS NOT TRUE ORDER BY 1",
     )
     .await;
+    let to_a_person = |table| format!("{table} to users: FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE");
     assert_eq!(
         references,
-        ["memberships to users: FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE"],
+        ["identities", "memberships", "user_sessions"].map(to_a_person),
         "only a person is outside every organisation"
     );
 }

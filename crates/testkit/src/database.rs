@@ -125,6 +125,7 @@ pub async fn add_token(store: &Store, org: &OrgId, scopes: &str) -> String {
         hash: bearer.secret.hash(),
         scopes,
         expires_at: None,
+        user: None,
     };
     let mut tx = store.write(org).await.expect("a transaction");
     tx.create_token(&new).await.expect("make a token");

@@ -16,6 +16,12 @@ const TOKENS: &str = "/v1/orgs/local/tokens";
 pub(crate) async fn run(place: &Place, command: AdminCommand, output: &Output) -> Result<ExitCode, Failure> {
     match command {
         AdminCommand::Migrate { database, app_role } => migrate(&Secret::new(database), &app_role, output).await,
+        AdminCommand::Owner { org, name, email } => {
+            let client = Client::open(place).await?;
+            let done = owner(&client, &org, name.as_deref(), &email, output).await;
+            client.close().await;
+            done
+        }
         AdminCommand::Token(command) => {
             let client = Client::open(place).await?;
             let done = token(&client, command, output).await;
@@ -40,6 +46,26 @@ async fn migrate(owner: &Secret, app_role: &str, output: &Output) -> Result<Exit
             String::new()
         };
         format!("{moved}{role}\nNow: kitbag serve --database postgres://{app_role}@HOST/DATABASE")
+    })
+}
+
+async fn owner(
+    client: &Client,
+    org: &str,
+    name: Option<&str>,
+    email: &str,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let body = json!({ "id": org, "name": name, "ownerEmail": email });
+    let made = client.post("/v1/orgs", &body).await?;
+    output.result(&made, |made| {
+        let invitation = &made["invitation"];
+        let (link, ends) = (text(invitation, "link"), text(invitation, "expiresAt"));
+        format!(
+            "{} will be an owner of {} with this link, which works once and until {ends}:\n{link}",
+            text(invitation, "email"),
+            text(made, "id")
+        )
     })
 }
 

@@ -9,9 +9,10 @@ use std::marker::PhantomData;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use kitbag_model::{BearerToken, OrgId, Scope, Scopes, Timestamp};
+use kitbag_model::{BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
 
 use super::origin::only;
+use super::people::{self, SignedIn};
 use super::session;
 use crate::api::error::{ApiError, Code};
 use crate::api::input::PathOf;
@@ -19,99 +20,186 @@ use crate::app::App;
 
 /// A caller with the scope `use`.
 pub(crate) type MayUse = Caller<UseScope>;
+/// Somebody who may say yes to a call: a person at the page, or the scope `manage`. An agent's token is neither.
+pub(crate) type MayDecide = Caller<DecideScope>;
 /// A caller with the scope `manage`.
 pub(crate) type MayManage = Caller<ManageScope>;
 
-/// A scope as a type.
+/// A right as a type.
 pub(crate) trait Needs {
-    const SCOPE: Scope;
+    /// Whether somebody has it.
+    fn admits(principal: &Principal) -> bool;
+    /// What it takes, for who has it not.
+    const TAKES: &str;
 }
 
 pub(crate) struct UseScope;
+pub(crate) struct DecideScope;
 pub(crate) struct ManageScope;
 
 impl Needs for UseScope {
-    const SCOPE: Scope = Scope::Use;
+    fn admits(principal: &Principal) -> bool {
+        principal.scopes.contains(Scope::Use)
+    }
+    const TAKES: &str = "a token with the scope \"use\"";
+}
+
+impl Needs for DecideScope {
+    fn admits(principal: &Principal) -> bool {
+        principal.at_page || principal.scopes.contains(Scope::Manage)
+    }
+    const TAKES: &str = "a person at the page, or a token with the scope \"manage\"";
 }
 
 impl Needs for ManageScope {
-    const SCOPE: Scope = Scope::Manage;
+    fn admits(principal: &Principal) -> bool {
+        principal.scopes.contains(Scope::Manage)
+    }
+    const TAKES: &str = "an owner or admin of the organisation, or their token with the scope \"manage\"";
 }
 
-/// Somebody who may do what needs the scope `S` in the organisation of the request's path.
+/// Somebody who may do what needs the right `S` in the organisation of the request's path.
 pub(crate) struct Caller<S> {
     pub(crate) org: OrgId,
     /// Whether it also has the scope `manage`.
     pub(crate) manages: bool,
+    /// What it is in the organisation. A token of nobody is what its scopes make it.
+    pub(crate) role: OrgRole,
+    /// The person that it is, or whose token it has.
+    pub(crate) user: Option<UserId>,
+    /// Whether it is that person, and not a program with a token.
+    pub(crate) at_page: bool,
     /// Who it is, as records tell it.
     pub(crate) who: String,
-    scope: PhantomData<S>,
+    right: PhantomData<S>,
 }
 
-/// Who proved to be whom.
+/// Who proved to be whom, in one organisation.
 pub(crate) struct Principal {
     pub(crate) org: OrgId,
     pub(crate) scopes: Scopes,
+    pub(crate) role: OrgRole,
+    pub(crate) user: Option<UserId>,
+    /// Whether it is a person who signed in, and not a program with a token.
+    pub(crate) at_page: bool,
     /// By what it proved who it is.
     pub(crate) who: String,
+}
+
+/// Who proved to be whom. A token is of one organisation; a person may be a member of several.
+pub(crate) enum Proven {
+    Token(Principal),
+    Person(SignedIn),
 }
 
 impl<S: Needs> FromRequestParts<App> for Caller<S> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let principal = authenticate(app, &parts.method, &parts.headers).await?;
+        let proven = authenticate(app, &parts.method, &parts.headers).await?;
         let PathOf(mut path) = PathOf::<HashMap<String, String>>::from_request_parts(parts, app).await?;
-        let org = path.remove("org").unwrap_or_default();
-        // An organisation of somebody else and one that does not exist are the same to the caller.
-        if org != principal.org.as_str() {
-            return Err(ApiError::new(Code::NotFound, format!("there is no organisation {org:?}")));
-        }
-        if !principal.scopes.contains(S::SCOPE) {
-            return Err(ApiError::new(
-                Code::Forbidden,
-                format!(
-                    "this needs a token with the scope {:?}; this one has {:?}",
-                    S::SCOPE.as_str(),
-                    principal.scopes.to_string()
-                ),
-            ));
+        let principal = proven.of(app, &path.remove("org").unwrap_or_default()).await?;
+        if !S::admits(&principal) {
+            let has = principal.has();
+            return Err(ApiError::new(Code::Forbidden, format!("this needs {}; {has}", S::TAKES)));
         }
         let manages = principal.scopes.contains(Scope::Manage);
-        Ok(Self { org: principal.org, manages, who: principal.who, scope: PhantomData })
+        let Principal { org, role, user, at_page, who, .. } = principal;
+        Ok(Self { org, manages, role, user, at_page, who, right: PhantomData })
+    }
+}
+
+/// Whoever runs the server: the holder of the token in its data folder, which is nobody's and of the organisation `local`.
+pub(crate) struct Operator {
+    pub(crate) who: String,
+}
+
+impl FromRequestParts<App> for Operator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match authenticate(app, &parts.method, &parts.headers).await? {
+            Proven::Token(Principal { org, user: None, role: OrgRole::Owner, who, .. }) if org == OrgId::local() => {
+                Ok(Self { who })
+            }
+            _ => Err(ApiError::new(
+                Code::Forbidden,
+                "this is for whoever runs the server, with the token of its data folder",
+            )),
+        }
+    }
+}
+
+impl Proven {
+    /// Who it is in the organisation `org`. One of somebody else and one that does not exist are the same to the caller.
+    pub(crate) async fn of(self, app: &App, org: &str) -> Result<Principal, ApiError> {
+        let missing = || ApiError::new(Code::NotFound, format!("there is no organisation {org:?}"));
+        match self {
+            Self::Token(principal) if principal.org.as_str() == org => Ok(principal),
+            Self::Token(_) => Err(missing()),
+            Self::Person(person) => {
+                let org: OrgId = org.parse().map_err(|_| missing())?;
+                let member = people::member(app, &org, person.user).await?.ok_or_else(missing)?;
+                let (scopes, role, user) = (member.role.scopes(), member.role, Some(person.user));
+                Ok(Principal { org, scopes, role, user, at_page: true, who: person.who() })
+            }
+        }
+    }
+}
+
+impl Principal {
+    pub(super) fn of_token(org: &OrgId, token: &Token) -> Self {
+        let scopes = token.rights();
+        let id = token.id;
+        let (user, role, who) = match token.owner {
+            Some((user, role)) => (Some(user), role, format!("token {id} of user {user}")),
+            None if scopes.contains(Scope::Manage) => (None, OrgRole::Owner, format!("token {id}")),
+            None => (None, OrgRole::Member, format!("token {id}")),
+        };
+        Self { org: org.clone(), scopes, role, user, at_page: false, who }
+    }
+
+    /// What it has, to be told beside what it lacks.
+    fn has(&self) -> String {
+        match self.at_page {
+            true => format!("you are here as {}", self.role),
+            false => format!("this one has {:?}", self.scopes.to_string()),
+        }
     }
 }
 
 /// Proves a request's token, or the session of its cookie.
-pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result<Principal, ApiError> {
+pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result<Proven, ApiError> {
     if app.settings().no_auth {
-        return Ok(Principal { org: OrgId::local(), scopes: Scopes::ALL, who: "owner".to_owned() });
+        let (org, who) = (OrgId::local(), "owner".to_owned());
+        let (scopes, role) = (Scopes::ALL, OrgRole::Owner);
+        return Ok(Proven::Token(Principal { org, scopes, role, user: None, at_page: false, who }));
     }
     match headers.contains_key(header::AUTHORIZATION) {
         true => {
             let text = only(headers, &header::AUTHORIZATION).and_then(|text| text.split_once(' '));
             let (_, token) =
                 text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unauthorized)?;
-            let (token, scopes) = prove(app, token.trim()).await?;
-            Ok(Principal { who: format!("token {}", token.id), org: token.org, scopes })
+            let (token, kept) = prove(app, token.trim()).await?;
+            app.token_used(&token.org, &kept);
+            Ok(Proven::Token(Principal::of_token(&token.org, &kept)))
         }
         false => session::authenticate(app, method, headers).await?.ok_or_else(unauthorized),
     }
 }
 
 /// Proves the text of a token.
-pub(crate) async fn prove(app: &App, text: &str) -> Result<(BearerToken, Scopes), ApiError> {
+pub(crate) async fn prove(app: &App, text: &str) -> Result<(BearerToken, Token), ApiError> {
     let token: BearerToken = text.parse().map_err(|_| unauthorized())?;
     let kept = app.token(&token.org, token.id).await?;
     let kept = kept.filter(|kept| kept.admits(&token.secret, Timestamp::now())).ok_or_else(unauthorized)?;
-    Ok((token, kept.scopes))
+    Ok((token, kept))
 }
 
 /// One answer for every way in which a token can be wrong: which way is nobody's business.
 pub(crate) fn unauthorized() -> ApiError {
     ApiError::new(
         Code::Unauthorized,
-        "a valid token is needed: send it as `Authorization: Bearer <token>`, or open the address that `kitbag serve` \
-         printed in a browser",
+        "a valid token is needed: send it as `Authorization: Bearer <token>`, or sign in with a browser",
     )
 }

@@ -42,8 +42,8 @@ pub async fn ensure(file: &Path, store: &Store) -> Result<Secret, EmbeddedTokenE
     let token = BearerToken::generate(org.clone());
     let name = "embedded".parse().expect("a short word is a name");
     let mut tx = store.write(&org).await?;
-    tx.create_token(&NewToken { id: token.id, name, hash: token.secret.hash(), scopes: Scopes::ALL, expires_at: None })
-        .await?;
+    let (id, hash) = (token.id, token.secret.hash());
+    tx.create_token(&NewToken { id, name, hash, scopes: Scopes::ALL, expires_at: None, user: None }).await?;
     // The file comes before the commit: a row without its file would be a token that nobody holds.
     let text = token.to_secret();
     write_private(file, text.expose().as_bytes()).map_err(failed)?;

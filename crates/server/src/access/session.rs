@@ -1,15 +1,17 @@
-//! The page's own cookie: a session that a browser gets in exchange for a token, on `GET /?token=…` alone.
+//! The page's own cookie: the session of a person who signed in, or one that a browser gets in exchange for a token, on
+//! `GET /?token=…` alone.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use kitbag_model::{Secret, SessionCookie, Timestamp};
+use kitbag_model::{PersonCookie, Secret, SessionCookie, Timestamp};
 
-use super::caller::{Principal, prove, unauthorized};
+use super::caller::{Principal, Proven, prove, unauthorized};
 use super::origin::only;
+use super::people;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
 
-/// A month; the address that `kitbag serve` prints makes a new one at any time.
-const LIFETIME_SECONDS: u32 = 30 * 24 * 60 * 60;
+/// A month; whoever has a password or the address that `kitbag serve` prints makes a new one at any time.
+pub(super) const LIFETIME_SECONDS: u32 = 30 * 24 * 60 * 60;
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -20,29 +22,33 @@ fn cookie_name(app: &App) -> String {
 
 /// Swaps a token for a session. What to set as the cookie.
 pub(crate) async fn open(app: &App, token: &str) -> Result<HeaderValue, ApiError> {
-    let (token, _) = prove(app, token).await?;
+    let (token, kept) = prove(app, token).await?;
+    app.token_used(&token.org, &kept);
     let cookie = SessionCookie::generate(token.org.clone());
     let mut tx = app.store().write(&token.org).await?;
     tx.create_session(&cookie, token.id, Timestamp::now().plus_seconds(LIFETIME_SECONDS)).await?;
     tx.commit().await?;
-    set_cookie(&cookie_name(app), &cookie.to_secret())
+    set_cookie(app, Some(&cookie.to_secret()))
 }
 
-fn set_cookie(name: &str, value: &Secret) -> Result<HeaderValue, ApiError> {
-    let text = format!("{name}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={LIFETIME_SECONDS}", value.expose());
+/// The cookie with this value, or the end of it.
+pub(crate) fn set_cookie(app: &App, value: Option<&Secret>) -> Result<HeaderValue, ApiError> {
+    let (text, seconds) = value.map_or(("", 0), |value| (value.expose(), LIFETIME_SECONDS));
+    let secure = if app.settings().is_public_https() { "; Secure" } else { "" };
+    let name = cookie_name(app);
+    let text = format!("{name}={text}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     let mut header = HeaderValue::from_str(&text).map_err(ApiError::internal)?;
     header.set_sensitive(true);
     Ok(header)
 }
 
 /// Proves the cookie of a request, if it has one.
-pub(crate) async fn authenticate(
-    app: &App,
-    method: &Method,
-    headers: &HeaderMap,
-) -> Result<Option<Principal>, ApiError> {
+pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result<Option<Proven>, ApiError> {
     let Some(cookie) = find(headers, &cookie_name(app)) else { return Ok(None) };
     refuse_cross_site(method, headers)?;
+    if let Some(cookie) = PersonCookie::parse(cookie) {
+        return Ok(Some(Proven::Person(people::prove(app, &cookie).await?)));
+    }
     let cookie = SessionCookie::parse(cookie).ok_or_else(unauthorized)?;
     let mut tx = app.store().read_beside(&cookie.org).await?;
     let session = tx.session(cookie.id).await?;
@@ -50,12 +56,11 @@ pub(crate) async fn authenticate(
         session.filter(|session| session.admits(&cookie.secret, Timestamp::now())).ok_or_else(unauthorized)?;
     // The session may outlive its token's end; it must not.
     let token = tx.token(session.token_id).await?;
-    let alive = token.is_some_and(|token| token.expires_at.is_none_or(|end| Timestamp::now() < end));
-    if !alive {
-        return Err(unauthorized());
-    }
-    let who = format!("token {} by session {}", session.token_id, cookie.id);
-    Ok(Some(Principal { org: cookie.org, scopes: session.scopes, who }))
+    let alive = token.filter(|token| token.expires_at.is_none_or(|end| Timestamp::now() < end));
+    let token = alive.ok_or_else(unauthorized)?;
+    let mut principal = Principal::of_token(&cookie.org, &token);
+    principal.who = format!("{} by session {}", principal.who, cookie.id);
+    Ok(Some(Proven::Token(principal)))
 }
 
 /// Browsers add the cookie by themselves. `SameSite` and `Origin` keep other sites out; this is for a browser that

@@ -125,6 +125,8 @@ pub(crate) struct ApiError {
     code: Code,
     message: String,
     details: Option<Value>,
+    /// After how many seconds trying again may help.
+    retry_after: Option<u32>,
 }
 
 /// An error as it is written.
@@ -142,7 +144,7 @@ pub(crate) struct ErrorBody {
 
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: None }
+        Self { code, message: message.into(), details: None, retry_after: None }
     }
 
     /// The same, with more for programs.
@@ -150,10 +152,15 @@ impl ApiError {
         Self { details: Some(details), ..self }
     }
 
+    /// The same, and after how many seconds trying again may help.
+    pub(crate) fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
     /// The caller's input is wrong at `field`.
     pub(crate) fn invalid(field: &str, reason: impl Display) -> Self {
         let details = serde_json::json!({ "field": field });
-        Self { code: Code::BadRequest, message: format!("{field}: {reason}"), details: Some(details) }
+        Self::new(Code::BadRequest, format!("{field}: {reason}")).with_details(details)
     }
 
     /// There is no such thing, or it is not the caller's: the two must look the same.
@@ -197,7 +204,8 @@ impl IntoResponse for ApiError {
                     .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kitbag\""));
             }
             Code::Unavailable | Code::RateLimited => {
-                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+                let seconds = HeaderValue::from(self.retry_after.unwrap_or(1));
+                response.headers_mut().insert(header::RETRY_AFTER, seconds);
             }
             _ => {}
         }

@@ -8,7 +8,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::error::{ApiError, ErrorBody};
-use crate::access::caller::authenticate;
+use super::orgs::view::{MembershipView, memberships};
+use super::people::view::PersonView;
+use crate::access::caller::{Proven, authenticate};
 use crate::app::App;
 
 /// Who asks, and whom.
@@ -16,17 +18,23 @@ use crate::app::App;
 #[serde(rename_all = "camelCase")]
 #[schema(as = Session)]
 pub(crate) struct SessionView {
-    /// The organisation, as it stands in all other addresses.
-    org: String,
-    /// What this token or cookie may do: `use`, `manage`.
+    /// The organisation of this token, as it stands in all other addresses. Null for a person, who may be a member of several.
+    #[schema(required)]
+    org: Option<String>,
+    /// What this token may do: `use`, `manage`. Of a person each organisation says it.
     scopes: Vec<&'static str>,
+    /// The person who signed in; null for a token.
+    #[schema(required)]
+    user: Option<PersonView>,
+    /// Where that person is a member.
+    organizations: Vec<MembershipView>,
     /// The version of this Kitbag.
     version: &'static str,
 }
 
-/// Ask who one is: the organisation and the rights of this token or cookie
+/// Ask who one is: the organisation and the rights of this token, or the person of this cookie
 #[utoipa::path(
-    get, path = "/v1/session", tag = "tokens",
+    get, path = "/v1/session", tag = "people",
     responses((status = 200, body = SessionView), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
 )]
 pub(crate) async fn get_session(
@@ -34,11 +42,24 @@ pub(crate) async fn get_session(
     method: Method,
     headers: HeaderMap,
 ) -> Result<Json<SessionView>, ApiError> {
-    let principal = authenticate(&app, &method, &headers).await?;
-    let scopes = [Scope::Use, Scope::Manage].into_iter().filter(|scope| principal.scopes.contains(*scope));
-    Ok(Json(SessionView {
-        org: principal.org.to_string(),
-        scopes: scopes.map(Scope::as_str).collect(),
-        version: env!("CARGO_PKG_VERSION"),
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(Json(match authenticate(&app, &method, &headers).await? {
+        Proven::Token(principal) => {
+            let scopes = [Scope::Use, Scope::Manage].into_iter().filter(|scope| principal.scopes.contains(*scope));
+            SessionView {
+                org: Some(principal.org.to_string()),
+                scopes: scopes.map(Scope::as_str).collect(),
+                user: None,
+                organizations: Vec::new(),
+                version,
+            }
+        }
+        Proven::Person(person) => SessionView {
+            org: None,
+            scopes: Vec::new(),
+            organizations: memberships(&app, person.user).await?,
+            user: Some(person.into()),
+            version,
+        },
     }))
 }

@@ -8,7 +8,7 @@ use kitbag_model::resolution::{Lists, from_request};
 use kitbag_model::{OrgId, Scope, ServerKey, ToolsetId};
 use serde::Deserialize;
 
-use crate::access::caller::{Principal, authenticate};
+use crate::access::caller::{Principal, Proven, authenticate};
 use crate::access::origin::only;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
@@ -40,11 +40,15 @@ pub(super) struct Guest {
 impl Guest {
     /// Who it is, and whether there is such a place. What belongs to another organisation is not there.
     pub(super) async fn new(app: &App, parts: &Parts, Path(named): Path<Named>) -> Result<Self, ApiError> {
-        let Principal { org, scopes, who } = authenticate(app, &parts.method, &parts.headers).await?;
-        if named.org.as_deref().is_some_and(|named| named != org.as_str()) {
-            let named = named.org.unwrap_or_default();
-            return Err(ApiError::new(Code::NotFound, format!("there is no organisation {named:?}")));
-        }
+        let principal = match (authenticate(app, &parts.method, &parts.headers).await?, named.org) {
+            (proven, Some(org)) => proven.of(app, &org).await?,
+            (Proven::Token(principal), None) => principal,
+            (Proven::Person(_), None) => {
+                let message = "a person may be a member of several organisations: use /v1/orgs/{org}/mcp";
+                return Err(ApiError::new(Code::BadRequest, message));
+            }
+        };
+        let Principal { org, scopes, who, .. } = principal;
         if !scopes.contains(Scope::Use) {
             let message = format!("this needs a token with the scope \"use\"; this one has {:?}", scopes.to_string());
             return Err(ApiError::new(Code::Forbidden, message));

@@ -39,10 +39,7 @@ pub(crate) async fn start(
         let next = Redirect::to(begun.started.authorize_url.as_str());
         return Ok(([(header::SET_COOKIE, cookie)], next).into_response());
     }
-    let principal = authenticate(&app, &Method::GET, &headers).await?;
-    if principal.org.as_str() != org {
-        return Err(not_found());
-    }
+    let principal = authenticate(&app, &Method::GET, &headers).await?.of(&app, &org).await.map_err(|_| not_found())?;
     if !principal.scopes.contains(Scope::Manage) {
         return Err(ApiError::new(Code::Forbidden, "this needs the scope \"manage\""));
     }

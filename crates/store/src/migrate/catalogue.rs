@@ -40,6 +40,8 @@ pub(crate) fn all() -> &'static [Migration] {
         9 "0009_strict_records",
         10 "0010_sandboxed_servers",
         11 "0011_mcp_chats",
+        12 "0012_people",
+        13 "0013_gallery",
     ]
 }
 

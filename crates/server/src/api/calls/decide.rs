@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::{CallPath, ToolCallView, answer};
-use crate::access::caller::MayManage;
+use crate::access::caller::MayDecide;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::{JsonBody, PathOf};
 use crate::app::App;
@@ -39,7 +39,7 @@ pub(crate) struct Decide {
 )]
 pub(crate) async fn decide_tool_call(
     State(app): State<App>,
-    caller: MayManage,
+    caller: MayDecide,
     PathOf(path): PathOf<CallPath>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<Decide>,

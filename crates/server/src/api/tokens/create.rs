@@ -5,11 +5,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use kitbag_model::{BearerToken, NewToken, Scope, Scopes, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{ScopeName, TokenView};
-use crate::access::caller::MayManage;
-use crate::api::error::{ApiError, ErrorBody};
+use crate::access::caller::MayDecide;
+use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::JsonBody;
 use crate::app::App;
 
@@ -41,7 +42,9 @@ pub(crate) struct NewTokenView {
     secret: String,
 }
 
-/// Make a token
+/// Make a token; it is yours, and may do no more than you may
+///
+/// It takes a person at the page, or the scope `manage`: an agent makes no tokens.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/tokens", tag = "tokens",
     params(("org" = String, Path, description = "The organisation; `local` in the embedded mode.")),
@@ -50,7 +53,7 @@ pub(crate) struct NewTokenView {
 )]
 pub(crate) async fn create_token(
     State(app): State<App>,
-    caller: MayManage,
+    caller: MayDecide,
     JsonBody(body): JsonBody<CreateToken>,
 ) -> Result<(StatusCode, Json<NewTokenView>), ApiError> {
     let name = body.name.parse().map_err(|reason| ApiError::invalid("name", reason))?;
@@ -59,14 +62,20 @@ pub(crate) async fn create_token(
     if scopes.is_empty() {
         return Err(ApiError::invalid("scopes", "must name at least one of use and manage"));
     }
+    if scopes.and(caller.role.scopes()) != scopes {
+        let message = format!("a token of yours may not have the scope \"manage\": you are here as {}", caller.role);
+        return Err(ApiError::new(Code::Forbidden, message));
+    }
     if body.expires_in_seconds.is_some_and(|seconds| !(1..=LONGEST_SECONDS).contains(&seconds)) {
         return Err(ApiError::invalid("expiresInSeconds", format!("must be from 1 to {LONGEST_SECONDS}")));
     }
     let expires_at = body.expires_in_seconds.map(|seconds| Timestamp::now().plus_seconds(seconds));
     let bearer = BearerToken::generate(caller.org.clone());
-    let new = NewToken { id: bearer.id, name, hash: bearer.secret.hash(), scopes, expires_at };
+    let new = NewToken { id: bearer.id, name, hash: bearer.secret.hash(), scopes, expires_at, user: caller.user };
     let mut tx = app.store().write(&caller.org).await?;
     let token = tx.create_token(&new).await?;
+    let details = json!({ "name": token.name, "scopes": scopes.to_string() });
+    tx.audit(&caller.who, "token.create", &token.id.to_string(), &details).await?;
     tx.commit().await?;
     let view = NewTokenView { token: token.into(), secret: bearer.to_secret().expose().to_owned() };
     Ok((StatusCode::CREATED, Json(view)))

@@ -3,9 +3,10 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
+use serde_json::json;
 use utoipa::IntoParams;
 
-use crate::access::caller::MayManage;
+use crate::access::caller::MayDecide;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::PathOf;
 use crate::app::App;
@@ -21,7 +22,7 @@ pub(crate) struct TokenPath {
     token: String,
 }
 
-/// End a token and every session made with it, at once
+/// End a token and every session made with it, at once; a member ends their own
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/tokens/{token}", tag = "tokens",
     params(TokenPath),
@@ -29,15 +30,19 @@ pub(crate) struct TokenPath {
 )]
 pub(crate) async fn revoke_token(
     State(app): State<App>,
-    caller: MayManage,
+    caller: MayDecide,
     PathOf(path): PathOf<TokenPath>,
 ) -> Result<StatusCode, ApiError> {
     let not_found = || ApiError::not_found("token", &path.token);
     let id = path.token.parse().map_err(|_| not_found())?;
     let mut tx = app.store().write(&caller.org).await?;
-    if !tx.revoke_token(id).await? {
+    let token = tx.token(id).await?.ok_or_else(not_found)?;
+    let own = token.owner.is_some_and(|(user, _)| caller.user == Some(user));
+    if !caller.manages && !own {
         return Err(not_found());
     }
+    tx.revoke_token(id).await?;
+    tx.audit(&caller.who, "token.revoke", &path.token, &json!({ "name": token.name })).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

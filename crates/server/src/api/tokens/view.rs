@@ -26,6 +26,12 @@ pub(crate) struct TokenView {
     created_at: String,
     #[schema(required, format = DateTime)]
     expires_at: Option<String>,
+    /// Give or take a few minutes; null if it never was.
+    #[schema(required, format = DateTime)]
+    last_used_at: Option<String>,
+    /// The member whose it is; null if it is nobody's.
+    #[schema(required)]
+    user_id: Option<String>,
 }
 
 impl From<Token> for TokenView {
@@ -36,6 +42,8 @@ impl From<Token> for TokenView {
             scopes: token.scopes.iter().map(|scope| scope.to_string()).collect(),
             created_at: token.created_at.to_string(),
             expires_at: token.expires_at.map(|at| at.to_string()),
+            last_used_at: token.last_used_at.map(|at| at.to_string()),
+            user_id: token.owner.map(|(user, _)| user.to_string()),
         }
     }
 }

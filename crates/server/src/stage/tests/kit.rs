@@ -73,6 +73,7 @@ impl Theatre {
         let mut settings = Settings {
             address,
             allowed_hosts: vec!["kitbag.example".to_owned()],
+            public_url: None,
             stage_domain: None,
             frame_allow: Vec::new(),
             no_auth: true,
