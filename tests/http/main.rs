@@ -18,6 +18,7 @@ mod messages;
 mod operations;
 mod overrides;
 mod packages;
+mod people;
 mod resolution;
 mod restarts;
 mod running;
