@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod access;
+mod browsers;
 mod bundles;
 mod calls;
 mod chats;

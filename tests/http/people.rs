@@ -1,71 +1,11 @@
 //! People: invited, signed in, members of organisations with a role, out again.
 
-use kitbag_testkit::{Answer, Server, on_both};
+use kitbag_testkit::{Answer, on_both};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 
+use crate::browsers::{Browser, PASSWORD, enter, id_of, invited, join, owner, sign_in};
 use crate::serve;
-
-const PASSWORD: &str = "correct horse battery";
-
-/// A browser of somebody, with its cookie.
-struct Browser<'s> {
-    server: &'s Server,
-    cookie: String,
-}
-
-impl Browser<'_> {
-    async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
-        let request = self.server.anonymous(method, path).header(header::COOKIE, &self.cookie);
-        let request = request.header("sec-fetch-site", "same-origin");
-        Answer::of(body.iter().fold(request, |request, body| request.json(body))).await
-    }
-
-    async fn get(&self, path: &str) -> Answer {
-        self.ask(Method::GET, path, None).await
-    }
-
-    async fn post(&self, path: &str, body: Value) -> Answer {
-        self.ask(Method::POST, path, Some(body)).await
-    }
-}
-
-/// Posts as nobody; the browser that the answer made, if it was let in.
-async fn enter<'s>(server: &'s Server, path: &str, body: &Value) -> Result<Browser<'s>, Answer> {
-    let request = server.anonymous(Method::POST, path).header("sec-fetch-site", "same-origin").json(body);
-    let answer = Answer::of(request).await;
-    let Some(cookie) = answer.headers.get(header::SET_COOKIE) else { return Err(answer) };
-    assert_eq!(answer.status, 200);
-    let text = cookie.to_str().unwrap();
-    assert!(text.contains("HttpOnly") && text.contains("SameSite=Strict"), "{text}");
-    Ok(Browser { server, cookie: text.split(';').next().unwrap().to_owned() })
-}
-
-async fn sign_in<'s>(server: &'s Server, email: &str, password: &str) -> Result<Browser<'s>, Answer> {
-    enter(server, "/v1/sign-in", &json!({ "email": email, "password": password })).await
-}
-
-async fn join<'s>(server: &'s Server, invitation: &Value) -> Result<Browser<'s>, Answer> {
-    let body = json!({ "secret": invitation["secret"], "password": PASSWORD, "displayName": "Somebody" });
-    enter(server, "/v1/invitations/accept", &body).await
-}
-
-/// An organisation with an owner who has just joined.
-async fn owner<'s>(server: &'s Server, org: &str) -> Browser<'s> {
-    let body = json!({ "id": org, "ownerEmail": format!("owner@{org}.example") });
-    let made = server.post("/v1/orgs", &body).await.expect(201);
-    join(server, &made["invitation"]).await.ok().expect("the owner is let in")
-}
-
-/// Somebody whom `by` invites into `acme`.
-async fn invited<'s>(by: &Browser<'s>, email: &str, role: &str) -> Browser<'s> {
-    let invitation = by.post("/v1/orgs/acme/invitations", json!({ "email": email, "role": role })).await.expect(201);
-    join(by.server, &invitation).await.ok().expect("they are let in")
-}
-
-async fn id_of(browser: &Browser<'_>) -> String {
-    browser.get("/v1/session").await.expect(200)["user"]["id"].as_str().unwrap().to_owned()
-}
 
 on_both! {
     async fn an_operator_invites_an_owner_who_signs_in(database: TestDatabase) {
@@ -126,8 +66,8 @@ on_both! {
     async fn roles_bound_what_members_may_do(database: TestDatabase) {
         let server = serve(&database);
         let owner = owner(&server, "acme").await;
-        let admin = invited(&owner, "admin@acme.example", "admin").await;
-        let member = invited(&admin, "member@acme.example", "member").await;
+        let admin = invited(&owner, "acme", "admin@acme.example", "admin").await;
+        let member = invited(&admin, "acme", "member@acme.example", "member").await;
         let (owner_id, admin_id, member_id) = (id_of(&owner).await, id_of(&admin).await, id_of(&member).await);
         let members = "/v1/orgs/acme/members";
         let listed = member.get(members).await.expect(200);

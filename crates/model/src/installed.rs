@@ -1,11 +1,13 @@
 //! Toolsets as they are installed: what a bundle brought, what a person changed about it, and what a person trusts.
 
 use crate::hash::{ContentHash, Hasher};
+use crate::id::UserId;
 use crate::name::{ServerKey, ToolsetId};
 use crate::override_key::OverrideKey;
 use crate::overrides::Override;
 use crate::path::WorkPath;
 use crate::pin::PinPolicy;
+use crate::published::{AdoptedFrom, PublicSlug};
 use crate::python::PythonNeeds;
 use crate::time::Timestamp;
 use crate::tool_id::ToolId;
@@ -40,6 +42,16 @@ pub struct Toolset {
     pub source_ref: Option<String>,
     /// Who sees it.
     pub visibility: Visibility,
+    /// What it is published as, while it is.
+    pub public_slug: Option<PublicSlug>,
+    /// Since when it is published as it is.
+    pub published_at: Option<Timestamp>,
+    /// The published toolset that it is a copy of.
+    pub adopted_from: Option<AdoptedFrom>,
+    /// Who made it, where that was a person.
+    pub created_by: Option<UserId>,
+    /// Who changed it last, where that was a person.
+    pub updated_by: Option<UserId>,
     /// Which set of files is its own; none if it has no files.
     pub generation: Option<String>,
 }
@@ -89,6 +101,12 @@ pub struct Install {
     pub generation: Option<String>,
     /// Whether it is made for one MCP server that a person added.
     pub user_mcp: bool,
+    /// Who sees it, if there is none of its id yet.
+    pub visibility: Visibility,
+    /// The published toolset that it is a copy of.
+    pub adopted_from: Option<AdoptedFrom>,
+    /// Who installs it, where that is a person.
+    pub by: Option<UserId>,
 }
 
 /// A server of an installed toolset.

@@ -24,6 +24,7 @@ pub mod path;
 pub mod person;
 pub mod pin;
 pub mod placeholder;
+pub mod published;
 pub mod python;
 pub mod render_plan;
 pub mod renderer;
@@ -64,6 +65,7 @@ pub use person::{
 };
 pub use pin::{Acceptance, FieldChange, Pin, PinPolicy, PinState, Pinned, Sight};
 pub use placeholder::{EnvNotSet, PlaceholderError, Template};
+pub use published::{AdoptedFrom, PublicSlug, SlugError};
 pub use python::{Entrypoint, PythonNeeds, PythonVersion, Requirement};
 pub use render_plan::{PlanError, RenderPlan, Scene};
 pub use renderer::{Renderer, RendererError, Rendering};

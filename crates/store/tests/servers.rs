@@ -6,7 +6,7 @@ use kitbag_model::{
     Acceptance, AgreedRevision, CallError, CallErrorCode, CallStatus, ChatId, Content, ContentHash, Definition,
     Install, Launch, McpServer, McpToolName, NewChat, NewMessage, NewToolCall, OrgId, Override, OverrideKey, Parent,
     Permissions, PinPolicy, PinState, Pinned, PythonNeeds, RawLaunch, Role, ServerKey, SourceType, Timestamp,
-    ToolCallId, ToolSelectors,
+    ToolCallId, ToolSelectors, Visibility,
 };
 use kitbag_store::{AcceptError, Store, StoreError, WriteTx};
 use kitbag_testkit::on_both;
@@ -45,6 +45,9 @@ async fn install(store: &Store, org: &OrgId, id: &str, user_mcp: bool) {
         source_ref: None,
         generation: None,
         user_mcp,
+        visibility: Visibility::Org,
+        adopted_from: None,
+        by: None,
     };
     let mut tx = store.write(org).await.unwrap();
     let replaces = tx.toolset(&new.definition.id).await.unwrap().map(|_| None);

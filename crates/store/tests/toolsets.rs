@@ -3,7 +3,7 @@
 
 use kitbag_model::{
     ContentHash, Definition, FileKind, Install, McpServer, OrgId, Override, OverrideKey, Permissions, PythonNeeds,
-    PythonTool, RawLaunch, Skill, SkillRef, SourceType, ToolsetFile, renderer,
+    PythonTool, RawLaunch, Skill, SkillRef, SourceType, ToolsetFile, Visibility, renderer,
 };
 use kitbag_store::{InstallError, Store};
 use kitbag_testkit::on_both;
@@ -75,6 +75,9 @@ fn install(version: &str, generation: &str) -> Install {
         source_ref: Some("app.zip".to_owned()),
         generation: Some(generation.to_owned()),
         user_mcp: false,
+        visibility: Visibility::Org,
+        adopted_from: None,
+        by: None,
     }
 }
 

@@ -74,6 +74,22 @@ pub(crate) struct Caller<S> {
     right: PhantomData<S>,
 }
 
+/// Whoever changes something, for the rows that remember it and for the audit.
+#[derive(Clone, Debug)]
+pub(crate) struct Author {
+    /// The person, or whose token it was.
+    pub(crate) user: Option<UserId>,
+    /// Who it was, as records tell it.
+    pub(crate) who: String,
+}
+
+impl<S> Caller<S> {
+    /// Who changes what this request changes.
+    pub(crate) fn author(&self) -> Author {
+        Author { user: self.user, who: self.who.clone() }
+    }
+}
+
 /// Who proved to be whom, in one organisation.
 pub(crate) struct Principal {
     pub(crate) org: OrgId,

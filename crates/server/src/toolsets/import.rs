@@ -1,9 +1,13 @@
 //! Installing a bundle: the files first, then the rows, then the files move to their place.
 
-use kitbag_model::{ContentHash, Install, Launch, McpServer, OrgId, SourceType, ToolsetId, installed};
+use kitbag_model::{
+    AdoptedFrom, ContentHash, Install, Launch, McpServer, OrgId, SourceType, ToolsetId, Visibility, installed,
+};
+use serde_json::json;
 use tracing::Instrument;
 
 use super::{Parcel, Plan, ToolsetError, Toolsets, VersionChange, blocking};
+use crate::access::caller::Author;
 
 /// How to install.
 #[derive(Clone, Debug)]
@@ -20,6 +24,12 @@ pub(crate) struct Import {
     pub(crate) trust: bool,
     /// Install an older version over a newer one.
     pub(crate) force: bool,
+    /// Who sees it, if there is none of its id yet.
+    pub(crate) visibility: Visibility,
+    /// The published toolset that it is a copy of.
+    pub(crate) adopted_from: Option<AdoptedFrom>,
+    /// Who installs it.
+    pub(crate) by: Author,
 }
 
 /// What was done, or would be.
@@ -79,8 +89,12 @@ impl Toolsets {
             source_ref: how.source_ref,
             generation: Some(generation.clone()),
             user_mcp: false,
+            visibility: how.visibility,
+            adopted_from: how.adopted_from,
+            by: how.by.user,
         };
-        self.write_rows(org, &new, before.map(|before| before.toolset.generation).as_ref(), how.trust).await?;
+        let replaces = before.map(|before| before.toolset.generation);
+        self.write_rows(org, &how.by.who, &new, replaces.as_ref(), how.trust).await?;
         staged.keep();
         // The rows are the truth from here on; if this fails, the next start does it.
         let settled = id.clone();
@@ -93,6 +107,7 @@ impl Toolsets {
     async fn write_rows(
         &self,
         org: &OrgId,
+        who: &str,
         new: &Install,
         replaces: Option<&Option<String>>,
         trust: bool,
@@ -112,6 +127,11 @@ impl Toolsets {
             );
             tx.trust(&definition.id, "", &itself).await?;
         }
+        let definition = &new.definition;
+        let details = json!({
+            "version": definition.version, "source": new.source_type.as_str(), "trusted": trust, "adoptedFrom": new.adopted_from,
+        });
+        tx.audit(who, "toolset.imported", definition.id.as_str(), &details).await?;
         Ok(tx.commit().await?)
     }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use kitbag_model::{
     Definition, Description, DisplayName, Install, Installed, Launch, McpServer, OrgId, Permissions, PinPolicy,
-    PythonNeeds, RawLaunch, ServerId, ServerKey, SourceType, ToolsetId,
+    PythonNeeds, RawLaunch, ServerId, ServerKey, SourceType, ToolsetId, Visibility,
 };
 use kitbag_store::{InstallError, StoreError, WriteTx};
 use serde_json::json;
 
 use super::import::literals;
 use super::{ToolsetError, Toolsets};
+use crate::access::caller::Author;
 
 /// How many ids are tried for a name that is taken.
 const MOST_TRIED: usize = 1000;
@@ -66,7 +67,7 @@ pub(crate) struct LaunchChange {
 
 impl Toolsets {
     /// Adds a server, in a toolset of its own.
-    pub(crate) async fn add_server(&self, org: &OrgId, who: &str, new: NewServer) -> Result<ServerKey, ToolsetError> {
+    pub(crate) async fn add_server(&self, org: &OrgId, by: &Author, new: NewServer) -> Result<ServerKey, ToolsetError> {
         let mut server = McpServer {
             id: server_id(&ToolsetId::from_name(new.name.as_str(), NAMELESS).next().ok_or(ToolsetError::Conflict)?),
             launch: new.launch,
@@ -80,13 +81,13 @@ impl Toolsets {
         let id = match new.id {
             Some(id) => {
                 server.id = server_id(&id);
-                install(&mut tx, &id, &new.name, &server).await?
+                install(&mut tx, by, &id, &new.name, &server).await?
             }
             None => {
                 let mut taken = Err(ToolsetError::Conflict);
                 for id in ToolsetId::from_name(new.name.as_str(), NAMELESS).take(MOST_TRIED) {
                     server.id = server_id(&id);
-                    taken = install(&mut tx, &id, &new.name, &server).await;
+                    taken = install(&mut tx, by, &id, &new.name, &server).await;
                     if !matches!(taken, Err(ToolsetError::Taken(_))) {
                         break;
                     }
@@ -108,7 +109,7 @@ impl Toolsets {
             tx.trust(&id, key.server.as_str(), &fingerprint).await?;
         }
         let details = json!({ "fingerprint": fingerprint, "trusted": new.trusted, "sandbox": new.sandbox });
-        tx.audit(who, "mcp_server.added", &key.to_string(), &details).await?;
+        tx.audit(&by.who, "mcp_server.added", &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -202,6 +203,7 @@ fn server_id(id: &ToolsetId) -> ServerId {
 /// Makes the toolset of a server. Its id; [`ToolsetError::Taken`] leaves nothing behind.
 async fn install(
     tx: &mut WriteTx,
+    by: &Author,
     id: &ToolsetId,
     name: &DisplayName,
     server: &McpServer,
@@ -225,6 +227,9 @@ async fn install(
         source_ref: None,
         generation: None,
         user_mcp: true,
+        visibility: Visibility::Org,
+        adopted_from: None,
+        by: by.user,
     };
     match tx.install_toolset(&install, None).await {
         Ok(()) => Ok(id.clone()),

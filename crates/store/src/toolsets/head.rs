@@ -1,5 +1,7 @@
 //! The rows of toolsets themselves.
 
+use std::str::FromStr;
+
 use kitbag_model::{Installed, Timestamp, Toolset, ToolsetId};
 
 use super::parts::PartsRow;
@@ -20,6 +22,11 @@ row!(ToolsetRow {
     source_type: String,
     source_ref: Option<String>,
     visibility: String,
+    public_slug: Option<String>,
+    published_at: Option<At>,
+    adopted_from: Option<String>,
+    created_by_user_id: Option<String>,
+    updated_by_user_id: Option<String>,
     generation: Option<String>,
 });
 
@@ -29,6 +36,7 @@ impl TryFrom<ToolsetRow> for Toolset {
     fn try_from(row: ToolsetRow) -> Result<Self, StoreError> {
         let corrupt = |column| StoreError::Corrupt { column };
         let description = row.description.map(|text| text.parse()).transpose();
+        let adopted_from = row.adopted_from.map(|text| serde_json::from_str(&text)).transpose();
         Ok(Self {
             id: row.id.parse().map_err(|_| corrupt("toolsets.id"))?,
             name: row.name.parse().map_err(|_| corrupt("toolsets.name"))?,
@@ -41,9 +49,19 @@ impl TryFrom<ToolsetRow> for Toolset {
             source_type: row.source_type.parse().map_err(|_| corrupt("toolsets.source_type"))?,
             source_ref: row.source_ref,
             visibility: row.visibility.parse().map_err(|_| corrupt("toolsets.visibility"))?,
+            public_slug: read(row.public_slug).map_err(|()| corrupt("toolsets.public_slug"))?,
+            published_at: row.published_at.map(|at| at.0),
+            adopted_from: adopted_from.map_err(|_| corrupt("toolsets.adopted_from"))?,
+            created_by: read(row.created_by_user_id).map_err(|()| corrupt("toolsets.created_by_user_id"))?,
+            updated_by: read(row.updated_by_user_id).map_err(|()| corrupt("toolsets.updated_by_user_id"))?,
             generation: row.generation,
         })
     }
+}
+
+/// A text that may be missing.
+fn read<T: FromStr>(text: Option<String>) -> Result<Option<T>, ()> {
+    text.map(|text| text.parse()).transpose().map_err(drop)
 }
 
 impl<Mode> Tx<Mode> {
@@ -51,7 +69,7 @@ impl<Mode> Tx<Mode> {
     pub async fn toolset(&mut self, id: &ToolsetId) -> Result<Option<Toolset>, StoreError> {
         let row: Option<ToolsetRow> = on!(self, c => sqlx::query_as(
             "SELECT id, name, version, description, enabled, user_mcp, installed_at, updated_at, source_type, source_ref,
-                    visibility, generation
+                    visibility, public_slug, published_at, adopted_from, created_by_user_id, updated_by_user_id, generation
              FROM toolsets WHERE organization_id = $1 AND id = $2")
             .bind(self.org.as_str()).bind(id.as_str()).fetch_optional(c))?;
         row.map(Toolset::try_from).transpose()
@@ -66,7 +84,7 @@ impl<Mode> Tx<Mode> {
     ) -> Result<Page<Toolset>, StoreError> {
         let rows: Vec<ToolsetRow> = on!(self, c => sqlx::query_as(
             "SELECT id, name, version, description, enabled, user_mcp, installed_at, updated_at, source_type, source_ref,
-                    visibility, generation
+                    visibility, public_slug, published_at, adopted_from, created_by_user_id, updated_by_user_id, generation
              FROM toolsets WHERE organization_id = $1 AND id > $2 AND (NOT $3 OR user_mcp = $4) ORDER BY id LIMIT $5")
             .bind(self.org.as_str()).bind(after.map_or("", ToolsetId::as_str))
             .bind(user_mcp.is_some()).bind(user_mcp.unwrap_or_default()).bind(i64::from(limit) + 1).fetch_all(c))?;
@@ -85,7 +103,7 @@ impl<Mode> Tx<Mode> {
     pub async fn all_installed(&mut self) -> Result<Vec<Installed>, StoreError> {
         let rows: Vec<ToolsetRow> = on!(self, c => sqlx::query_as(
             "SELECT id, name, version, description, enabled, user_mcp, installed_at, updated_at, source_type, source_ref,
-                    visibility, generation
+                    visibility, public_slug, published_at, adopted_from, created_by_user_id, updated_by_user_id, generation
              FROM toolsets WHERE organization_id = $1 ORDER BY installed_at, id")
             .bind(self.org.as_str()).fetch_all(c))?;
         let mut all = Vec::with_capacity(rows.len());

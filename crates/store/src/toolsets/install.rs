@@ -1,9 +1,7 @@
 //! Installing a toolset: all of its rows in one transaction, so that there is the old one or the new one and nothing between.
 
 use kitbag_model::installed::trust_fingerprint;
-use kitbag_model::{
-    ContentHash, Install, Launch, McpServer, Override, OverrideKey, Template, Timestamp, ToolsetId, Visibility,
-};
+use kitbag_model::{ContentHash, Install, Launch, McpServer, Override, OverrideKey, Template, Timestamp, ToolsetId};
 use serde::Serialize;
 
 use super::overrides::Stored;
@@ -61,8 +59,9 @@ impl WriteTx {
                 self,
                 sqlx::query(
                     "INSERT INTO toolsets (organization_id, id, name, version, description, enabled, user_mcp, installed_at,
-                         updated_at, source_type, source_ref, manifest_version, visibility, python, permissions, generation)
-                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, '1', $11, $12, $13, $14)
+                         updated_at, source_type, source_ref, manifest_version, visibility, python, permissions, generation,
+                         adopted_from, created_by_user_id, updated_by_user_id)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, '1', $11, $12, $13, $14, $15, $16, $16)
                      ON CONFLICT (organization_id, id) DO NOTHING"
                 )
                 .bind(self.org.as_str())
@@ -75,10 +74,12 @@ impl WriteTx {
                 .bind(now)
                 .bind(new.source_type.as_str())
                 .bind(new.source_ref.as_deref())
-                .bind(Visibility::Org.as_str())
+                .bind(new.visibility.as_str())
                 .bind(python)
                 .bind(permissions)
                 .bind(new.generation.as_deref())
+                .bind(new.adopted_from.as_ref().map(to_json))
+                .bind(new.by.map(|user| user.to_string()))
             )?;
             return if inserted == 1 { Ok(false) } else { Err(InstallError::Conflict) };
         };
@@ -86,7 +87,8 @@ impl WriteTx {
             self,
             sqlx::query(
                 "UPDATE toolsets SET name = $3, version = $4, description = $5, user_mcp = $6, updated_at = $7,
-                     source_type = $8, source_ref = $9, python = $10, permissions = $11, generation = $12
+                     source_type = $8, source_ref = $9, python = $10, permissions = $11, generation = $12,
+                     updated_by_user_id = $15
                  WHERE organization_id = $1 AND id = $2 AND (generation = $13 OR (generation IS NULL AND $14))"
             )
             .bind(self.org.as_str())
@@ -103,6 +105,7 @@ impl WriteTx {
             .bind(new.generation.as_deref())
             .bind(replaces.as_deref())
             .bind(replaces.is_none())
+            .bind(new.by.map(|user| user.to_string()))
         )?;
         if updated == 1 { Ok(true) } else { Err(InstallError::Conflict) }
     }

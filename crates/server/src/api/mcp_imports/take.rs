@@ -115,7 +115,7 @@ async fn take(
         trusted: one.own || trust,
         sandbox: false,
     };
-    let key = app.toolsets().add_server(&caller.org, &caller.who, new).await?;
+    let key = app.toolsets().add_server(&caller.org, &caller.author(), new).await?;
     live::changed(app, &caller.org, &key, "add_server").await;
     Ok((key, notes(one, readable, keep_values)))
 }

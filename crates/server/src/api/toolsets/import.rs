@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use kitbag_formats::bundle::Finding;
 use kitbag_formats::import::{Kind, Options};
 use kitbag_model::installed::unasked;
-use kitbag_model::{Launch, SourceType};
+use kitbag_model::{Launch, SourceType, Visibility};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -162,6 +162,9 @@ pub(crate) async fn import_toolset(
         dry_run: query.dry_run,
         trust: query.trust,
         force: query.force,
+        visibility: Visibility::Org,
+        adopted_from: None,
+        by: caller.author(),
     };
     let options = Options { replace_literals: query.replace_literals };
     install(&app, &caller, file, how, options).await

@@ -60,8 +60,8 @@ impl From<Toolset> for ToolsetView {
             }),
             manifest_version: "1",
             visibility: toolset.visibility.to_string(),
-            public_slug: None,
-            adopted_from: None,
+            public_slug: toolset.public_slug.map(|slug| slug.to_string()),
+            adopted_from: toolset.adopted_from.map(|from| serde_json::json!(from)),
         }
     }
 }
