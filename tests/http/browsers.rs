@@ -63,14 +63,14 @@ pub(crate) async fn join<'s>(server: &'s Server, invitation: &Value) -> Result<B
 pub(crate) async fn owner<'s>(server: &'s Server, org: &str) -> Browser<'s> {
     let body = json!({ "id": org, "ownerEmail": format!("owner@{org}.example") });
     let made = server.post("/v1/orgs", &body).await.expect(201);
-    join(server, &made["invitation"]).await.ok().expect("the owner is let in")
+    join(server, &made["invitation"]).await.expect("the owner is let in")
 }
 
 /// Somebody whom `by` invites into an organisation.
 pub(crate) async fn invited<'s>(by: &Browser<'s>, org: &str, email: &str, role: &str) -> Browser<'s> {
     let path = format!("/v1/orgs/{org}/invitations");
     let invitation = by.post(&path, json!({ "email": email, "role": role })).await.expect(201);
-    join(by.server, &invitation).await.ok().expect("they are let in")
+    join(by.server, &invitation).await.expect("they are let in")
 }
 
 /// The id of somebody.
