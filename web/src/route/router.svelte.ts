@@ -3,7 +3,25 @@
 let path = $state(location.pathname);
 let query = $state.raw(new URLSearchParams(location.search));
 
+/** Who is asked before this view is left, with the address that is wanted. */
+type Guard = (to: string) => boolean;
+let guard: Guard | undefined;
+/** The address that is shown. The browser's buttons change the browser's before anybody is asked. */
+let shown = location.pathname + location.search;
+
+/** Whether somebody holds this view. Another query is the same view. */
+function held(to: string): boolean {
+  return guard !== undefined && new URL(to, location.origin).pathname !== path && !guard(to);
+}
+
+function back(): void {
+  const to = location.pathname + location.search;
+  if (!held(to)) return read();
+  history.pushState({}, '', shown);
+}
+
 function read(): void {
+  shown = location.pathname + location.search;
   path = location.pathname;
   query = new URLSearchParams(location.search);
 }
@@ -20,7 +38,7 @@ export const router = {
     return query;
   },
   go(to: string, { replace = false } = {}): void {
-    if (to === location.pathname + location.search) return;
+    if (to === location.pathname + location.search || held(to)) return;
     history[replace ? 'replaceState' : 'pushState']({}, '', to);
     read();
     if (!replace) window.scrollTo(0, 0);
@@ -33,9 +51,21 @@ export const router = {
     const text = next.toString();
     router.go(location.pathname + (text ? `?${text}` : ''), { replace: true });
   },
+  /**
+   * Asks before another view is gone to, for as long as the component that calls it is shown. Where `may` says no, the page stays; whoever
+   * said so can go there later.
+   */
+  guard(may: Guard): void {
+    $effect(() => {
+      guard = may;
+      return () => {
+        if (guard === may) guard = undefined;
+      };
+    });
+  },
   /** Follows the browser's buttons, and takes clicks on links of our own. */
   start(): void {
-    window.addEventListener('popstate', read);
+    window.addEventListener('popstate', back);
     document.addEventListener('click', (event) => {
       if (
         event.defaultPrevented ||
@@ -61,7 +91,7 @@ export const router = {
   },
 };
 
-const VIEWS = ['', 'chats', 'toolsets', 'servers', 'tools', 'files', 'settings'];
+const VIEWS = ['', 'chats', 'toolsets', 'gallery', 'servers', 'tools', 'files', 'settings'];
 
 /** Whether the server answers that address with this page. */
 function isView(pathname: string): boolean {
