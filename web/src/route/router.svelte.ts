@@ -11,7 +11,27 @@ let base = $state('');
 let path = $state('/');
 let query = $state.raw(new URLSearchParams());
 
+/** Who is asked before this view is left, with the address that is wanted. */
+type Guard = (to: string) => boolean;
+let guard: Guard | undefined;
+/** The address that is shown. The browser's buttons change the browser's before anybody is asked. */
+let shown = '';
+
+/** Whether somebody holds this view. Another query is the same view. */
+function held(to: string): boolean {
+  return guard !== undefined && new URL(to, location.origin).pathname !== base + path && !guard(to);
+}
+
+function back(): void {
+  const to = location.pathname + location.search;
+  if (held(to)) return history.pushState({}, '', shown);
+  const before = base;
+  read();
+  if (base !== before) location.reload();
+}
+
 function read(): void {
+  shown = location.pathname + location.search;
   base = ORG.exec(location.pathname)?.[0] ?? '';
   path = location.pathname.slice(base.length) || '/';
   query = new URLSearchParams(location.search);
@@ -37,7 +57,7 @@ export const router = {
   },
   go(to: string, { replace = false } = {}): void {
     const next = complete(to);
-    if (next === location.pathname + location.search) return;
+    if (next === location.pathname + location.search || held(next)) return;
     if ((ORG.exec(next)?.[0] ?? '') !== base && !isDoor(next)) return void location.assign(next);
     history[replace ? 'replaceState' : 'pushState']({}, '', next);
     read();
@@ -62,13 +82,21 @@ export const router = {
     history.replaceState({}, '', home(org).slice(0, -1) + location.pathname + location.search);
     read();
   },
+  /**
+   * Asks before another view is gone to, for as long as the component that calls it is shown. Where `may` says no, the page stays; whoever
+   * said so can go there later.
+   */
+  guard(may: Guard): void {
+    $effect(() => {
+      guard = may;
+      return () => {
+        if (guard === may) guard = undefined;
+      };
+    });
+  },
   /** Follows the browser's buttons, and takes clicks on links of our own. */
   start(): void {
-    window.addEventListener('popstate', () => {
-      const before = base;
-      read();
-      if (base !== before) location.reload();
-    });
+    window.addEventListener('popstate', back);
     // A link that is copied, or opened in another tab, names the organisation too.
     for (const kind of ['pointerover', 'focusin']) {
       document.addEventListener(kind, (event) => {
@@ -107,7 +135,7 @@ export function ours(address: string | null): string | undefined {
   return origin === location.origin && isView(pathname) && !isDoor(pathname) ? pathname + search : undefined;
 }
 
-const VIEWS = ['', 'chats', 'toolsets', 'servers', 'tools', 'files', 'settings', 'organization', 'you'];
+const VIEWS = ['', 'chats', 'toolsets', 'gallery', 'servers', 'tools', 'files', 'settings', 'organization', 'you'];
 
 /** Where one gets in. These are of no organisation. */
 const DOORS = ['sign-in', 'join'];
