@@ -18,6 +18,7 @@ use utoipa::IntoParams;
 use super::error::{ApiError, ErrorBody};
 use super::input::QueryOf;
 use crate::access::caller::MayUse;
+use crate::access::stay::Stay;
 use crate::app::App;
 use crate::events::Event;
 
@@ -39,7 +40,7 @@ pub(crate) struct EventsQuery {
 /// Hear what happens, from now on
 ///
 /// Server-sent events; each has a name (`event:`) and a JSON object (`data:`). A comment is sent every 15 seconds. Nothing is
-/// kept: after a break, ask the API.
+/// kept: after a break, ask the API. The stream ends with the token, the session or the membership that opened it.
 ///
 /// - `ready` `{}`: from here on nothing is missed.
 /// - `tool_call`: a tool call that was asked for, decided, or is over, as `get_tool_call` shows it; a `result` or `logs` of more
@@ -63,6 +64,7 @@ pub(crate) struct EventsQuery {
 )]
 pub(crate) async fn events(
     State(app): State<App>,
+    stay: Stay,
     caller: MayUse,
     QueryOf(query): QueryOf<EventsQuery>,
 ) -> Result<Response, ApiError> {
@@ -76,7 +78,14 @@ pub(crate) async fn events(
         None => None,
     };
     let (sender, receiver) = mpsc::channel(ON_THE_WAY);
-    tokio::spawn(pass_on(app, caller.org, chat, sender));
+    tokio::spawn(async move {
+        let out = stay.over();
+        tokio::select! {
+            () = pass_on(app, caller.org, chat, sender) => {}
+            // Whoever may no longer be here hears no more; the page asks why, and is told.
+            () = out => {}
+        }
+    });
     let stream = ReceiverStream::new(receiver);
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }

@@ -3,6 +3,7 @@
 
 mod files;
 pub(crate) mod oauth;
+mod sign_in;
 
 use axum::Router;
 use axum::extract::State;
@@ -38,7 +39,11 @@ pub(crate) fn routes() -> Router<App> {
     for view in VIEWS {
         router = router.route(view, get(view_of)).route(&format!("{view}/{{*rest}}"), get(view_of));
     }
-    router.route("/oauth/start/{org}/{server}", get(oauth::start)).route("/oauth/callback/{org}", get(oauth::callback))
+    router
+        .route("/oauth/start/{org}/{server}", get(oauth::start))
+        .route("/oauth/callback/{org}", get(oauth::callback))
+        .route("/sign-in/{issuer}", get(sign_in::begin))
+        .route("/sign-in/{issuer}/callback", get(sign_in::callback))
 }
 
 async fn index(
