@@ -34,7 +34,7 @@ pub use error::{OpenError, StoreError};
 pub use manifests::KeepError;
 pub use messages::AddMessageError;
 pub use page::Page;
-pub use people::{PersonTx, RoleError};
+pub use people::{PersonTx, RoleError, UnlinkError};
 pub use secrets::KeptSecret;
 pub use store::{Location, Store};
 pub use system::SystemTx;
