@@ -32,3 +32,12 @@ test('every view can be reached by its link, loaded again and gone back from', a
   await page.goBack();
   await expect(page).toHaveURL(`${kitbag.url}/settings`);
 });
+
+test('who uses keys alone can go past the ways to the content', async ({ kitbag, page }) => {
+  await kitbag.open(page, '/toolsets');
+  await expect(page.getByRole('heading', { name: 'Toolsets', exact: true })).toBeVisible();
+  await page.keyboard.press('Tab');
+  await expect(page.getByRole('link', { name: 'Skip to the content' })).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('main')).toBeFocused();
+});

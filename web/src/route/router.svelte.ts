@@ -79,7 +79,7 @@ export const router = {
   },
   /** The same view in an organisation, where the address names none. */
   settle(org: string): void {
-    history.replaceState({}, '', home(org).slice(0, -1) + location.pathname + location.search);
+    history.replaceState({}, '', home(org).slice(0, -1) + location.pathname + location.search + location.hash);
     read();
   },
   /**
@@ -117,6 +117,8 @@ export const router = {
         return;
       const link = linkOf(event);
       if (!link || link.target || link.hasAttribute('download') || !isOwn(link)) return;
+      // A place in this very view is the browser's to find.
+      if (link.hash && link.pathname === location.pathname) return;
       event.preventDefault();
       router.go(link.pathname + link.search);
     });
