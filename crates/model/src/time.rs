@@ -29,6 +29,14 @@ impl Timestamp {
         self.0
     }
 
+    /// Before everything that is written down anywhere here.
+    pub const EPOCH: Self = Self(OffsetDateTime::UNIX_EPOCH);
+
+    /// So many days earlier.
+    pub fn minus_days(self, days: u64) -> Self {
+        Self(self.0.saturating_sub(time::Duration::days(i64::try_from(days).unwrap_or(i64::MAX))))
+    }
+
     /// So many seconds later.
     pub fn plus_seconds(self, seconds: u32) -> Self {
         Self(self.0.saturating_add(time::Duration::seconds(seconds.into())))
@@ -83,5 +91,10 @@ mod tests {
         let now = Timestamp::now();
         assert_eq!(now.to_string().parse(), Ok(now));
         assert!(now < now.plus_seconds(1));
+        assert!(Timestamp::EPOCH < now.minus_days(7));
+        assert_eq!(
+            "2026-03-01T00:00:00Z".parse::<Timestamp>().unwrap().minus_days(1).to_string(),
+            "2026-02-28T00:00:00.000Z"
+        );
     }
 }

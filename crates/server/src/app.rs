@@ -143,10 +143,15 @@ impl App {
     ) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let events = Events::new();
-        let rules = Rules::new(&store, settings.organizations.clone());
-        let workspaces =
-            Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
-        let servers = Servers::new(&settings, &store, &events, workers.shared_keeper());
+        let rules = Rules::new(&store, settings.organizations.clone(), settings.egress.clone());
+        let workspaces = Workspaces::new(
+            settings.data.clone(),
+            store.clone(),
+            settings.workspace_limits,
+            rules.clone(),
+            events.clone(),
+        );
+        let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper());
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);
@@ -157,6 +162,7 @@ impl App {
             servers: servers.clone(),
             events: events.clone(),
             stage: stage.clone(),
+            rules: rules.clone(),
         };
         let calls = Calls::new(&settings, &store, rooms);
         let inbox = Inbox::new(&settings.data);
@@ -224,6 +230,9 @@ impl App {
 
     /// An organisation says something else about itself. Whoever keeps to it must know at once.
     pub(crate) async fn settings_changed(&self, org: &OrgId, changed: &[String]) {
+        if let Err(error) = self.0.rules.changed(org).await {
+            tracing::error!(%error, %org, "settings that were changed could not be read again");
+        }
         let is_about = |section: &str| changed.iter().any(|key| key.starts_with(section));
         if is_about("network.") || is_about("resolution.") {
             self.tools_changed(org, "", "settings").await;

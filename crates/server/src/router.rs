@@ -132,5 +132,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(tokens::revoke::revoke_token))
         .routes(routes!(machine::facts::get_server))
         .routes(routes!(machine::checks::check_server))
+        .routes(routes!(machine::retain::retain))
+        .routes(routes!(machine::reseal::reseal))
         .routes(routes!(machine::connections::list_connections))
 }
