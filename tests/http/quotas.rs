@@ -112,7 +112,7 @@ on_both! {
         assert_eq!(ada.get(&format!("{two}/workspace/files")).await.expect(200)["items"], json!([]), "nothing is left of it");
         // What is there already takes no room, and what goes away gives none back while a state has it.
         put_file(&ada, &one, "again", vec![b'a'; 4_000]).await.expect(201);
-        ada.delete(&format!("{one}/workspace/files/a")).await.expect(200);
+        ada.delete(&format!("{one}/workspace/files/a")).await.expect(204);
         put_file(&ada, &two, "c", vec![b'c'; 3_000]).await.expect(201);
 
         // A tool that writes too much fails, and the workspace is as it was.
@@ -128,7 +128,8 @@ on_both! {
         // A chat that is deleted makes room; a restart counts what is on the disk.
         ada.delete(&one).await.expect(204);
         put_file(&ada, &two, "d", vec![b'd'; 6_000]).await.expect(201);
-        drop((ada, bob, server));
+        drop((ada, bob));
+        drop(server);
         let server = serve(&database);
         let ada = crate::browsers::sign_in(&server, "owner@acme.example", crate::browsers::PASSWORD).await.ok().unwrap();
         told(&put_file(&ada, &two, "e", vec![b'e'; 1_000]).await, &["workspaceBytes"]);

@@ -43,7 +43,7 @@ on_both! {
         let listed = ada.get(SECRETS).await.expect(200);
         let names: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["llm.anthropic", "llm.openai"]);
-        assert!(listed["items"][0]["updatedBy"].as_str().unwrap().starts_with("user "), "{listed}");
+        assert!(listed["items"][0]["updatedBy"].as_str().unwrap().starts_with("owner@acme.example (user "), "{listed}");
         let part = ada.get(&format!("{SECRETS}?limit=1")).await.expect(200);
         let next = part["nextCursor"].as_str().unwrap();
         let rest = ada.get(&format!("{SECRETS}?limit=1&cursor={next}")).await.expect(200);

@@ -151,13 +151,9 @@ impl Blobs for Metered {
     }
 
     fn writer<'a>(&'a self) -> Result<Box<dyn BlobWriter + 'a>, CasError> {
-        let writer = self.blobs.writer()?;
-        Ok(Box::new(MeteredWriter {
-            blobs: &self.blobs,
-            meter: &self.meter,
-            writer: Some(writer),
-            taken: AtomicU64::new(0),
-        }))
+        let (small, large) = (AtomicU64::new(0), AtomicU64::new(0));
+        let writer = Some(self.blobs.writer()?);
+        Ok(Box::new(MeteredWriter { blobs: &self.blobs, meter: &self.meter, writer, small, large }))
     }
 
     fn replace(&self, hash: &ContentHash, file: &File) -> Result<bool, CasError> {
@@ -181,43 +177,53 @@ struct MeteredWriter<'a> {
     meter: &'a Meter,
     /// None when it is finished.
     writer: Option<Box<dyn BlobWriter + 'a>>,
-    taken: AtomicU64,
+    /// What was taken for small blobs, which are on the disk when all are, and for large ones, which are there at once.
+    small: AtomicU64,
+    large: AtomicU64,
 }
 
 impl MeteredWriter<'_> {
     fn inner(&self) -> &dyn BlobWriter {
         self.writer.as_deref().expect("it is there until it is finished, which uses it up")
     }
+}
 
-    fn take(&self, bytes: u64) -> Result<(), CasError> {
-        self.meter.take(bytes)?;
-        self.taken.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
+impl Drop for MeteredWriter<'_> {
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            // It was given up. What it left is found out when somebody is refused.
+            self.meter.give_back(self.small.load(Ordering::Relaxed));
+            self.meter.state().refused = true;
+        }
     }
 }
 
 impl BlobWriter for MeteredWriter<'_> {
     fn put(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), CasError> {
         if !self.blobs.contains(hash)? {
-            self.take(bytes.len() as u64)?;
+            self.meter.take(bytes.len() as u64)?;
+            self.small.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }
         self.inner().put(hash, bytes)
     }
 
     fn put_file(&self, file: &File) -> Result<(u64, ContentHash), CasError> {
         let size = file.metadata().map_or(0, |about| about.len());
-        match self.take(size) {
+        match self.meter.take(size) {
             // Perhaps it is there already, and takes no room: that is worth reading it once more.
-            Err(refused) if !self.blobs.contains(&hash_of(file)?)? => Err(refused),
-            _ => self.inner().put_file(file),
+            Err(refused) if !self.blobs.contains(&hash_of(file)?)? => return Err(refused),
+            Err(_) => {}
+            Ok(()) => drop(self.large.fetch_add(size, Ordering::Relaxed)),
         }
+        self.inner().put_file(file)
     }
 
     fn finish(mut self: Box<Self>) -> Result<u64, CasError> {
         let Some(writer) = self.writer.take() else { return Ok(0) };
         let fresh = writer.finish()?;
         // What was there already, or came twice, needs no room.
-        self.meter.give_back(self.taken.load(Ordering::Relaxed).saturating_sub(fresh));
+        let taken = self.small.load(Ordering::Relaxed) + self.large.load(Ordering::Relaxed);
+        self.meter.give_back(taken.saturating_sub(fresh));
         Ok(fresh)
     }
 }
@@ -236,4 +242,66 @@ fn hash_of(mut file: &File) -> Result<ContentHash, CasError> {
     }
     file.rewind().map_err(failed)?;
     Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A file that is too large for a pack.
+    fn large(byte: u8) -> (Vec<u8>, File) {
+        let bytes = vec![byte; 300_000];
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        (bytes, file)
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_counted_once_and_what_is_given_up_is_not() {
+        let chats = tempfile::tempdir().unwrap();
+        let meter = Arc::new(Meter::default());
+        let open = |name: &str| Metered {
+            blobs: LocalBlobs::open(&chats.path().join(name)).unwrap(),
+            meter: Arc::clone(&meter),
+        };
+        let one = open("one");
+        let put = |blobs: &Metered, bytes: &[u8]| {
+            let writer = blobs.writer()?;
+            writer.put(&ContentHash::of(bytes), bytes)?;
+            writer.finish()
+        };
+        assert_eq!(put(&one, &[1; 1_000]).unwrap(), 1_000);
+        assert_eq!(meter.left(), None, "nobody counts without a quota");
+        meter.hold(Some(400_000), chats.path().to_owned()).await.unwrap();
+        assert_eq!(meter.left(), Some(399_000));
+        assert_eq!(put(&one, &[1; 1_000]).unwrap(), 0, "it was there");
+        assert_eq!(meter.left(), Some(399_000));
+
+        let (bytes, file) = large(2);
+        let writer = one.writer().unwrap();
+        assert_eq!(writer.put_file(&file).unwrap(), (300_000, ContentHash::of(&bytes)));
+        writer.put(&ContentHash::of(&[3; 500]), &[3; 500]).unwrap();
+        assert_eq!(writer.finish().unwrap(), 300_500);
+        assert_eq!(meter.left(), Some(98_500));
+        // Too much is refused before anything of it is written; what is there already is not too much.
+        let writer = one.writer().unwrap();
+        assert!(matches!(
+            writer.put_file(&large(4).1),
+            Err(CasError::NoRoom { wanted: 300_000, left: 98_500, most: 400_000 })
+        ));
+        let (_, same) = large(2);
+        assert!(writer.put_file(&same).is_ok());
+        writer.put(&ContentHash::of(&[5; 700]), &[5; 700]).unwrap();
+        drop(writer);
+        assert_eq!(meter.left(), Some(98_500), "what was given up takes nothing");
+        // Another chat has its own.
+        assert_eq!(put(&open("two"), &[1; 1_000]).unwrap(), 1_000);
+        assert_eq!(meter.left(), Some(97_500));
+        let swept = one.sweep(&|_| false, Duration::ZERO).unwrap();
+        assert_eq!(meter.left(), Some(97_500 + swept.bytes));
+        meter.hold(None, chats.path().to_owned()).await.unwrap();
+        assert_eq!(put(&one, &vec![6; 500_000]).unwrap(), 500_000, "there is no quota any more");
+    }
 }
