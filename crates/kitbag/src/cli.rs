@@ -1,5 +1,6 @@
 //! The tree of commands. Doc comments here are the help texts.
 
+mod audit;
 mod chat;
 mod lists;
 mod mcp;
@@ -11,6 +12,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use audit::{AuditCommand, AuditFilterFlags, AuditFormat};
 pub(crate) use chat::ChatCommand;
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
@@ -72,6 +74,9 @@ pub(crate) enum Command {
     /// Add, list, change, trust and import MCP servers; have other programs use Kitbag, also over a pipe
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Who did what: list it, take it along
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Set up the database, tokens
     #[command(subcommand)]
     Admin(AdminCommand),

@@ -48,6 +48,7 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Toolset(command) => commands::toolset::run(&place, command, output).await,
             Command::Tool(command) => commands::tool::run(&place, command, output).await,
             Command::Mcp(command) => commands::mcp::run(&place, command, output).await,
+            Command::Audit(command) => commands::audit::run(&place, command, output).await,
             Command::Admin(command) => commands::admin::run(&place, command, output).await,
             Command::Doctor => commands::doctor::run(&place, output).await,
             Command::Openapi => commands::openapi::run(),

@@ -43,7 +43,7 @@ pub mod version;
 pub mod weight;
 
 pub use access::{OrgRole, Scope, Scopes};
-pub use audit::{ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditPlace, actor_ids};
+pub use audit::{Action, ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditPlace, actor_ids};
 pub use builtin::{BUILTINS, Builtin};
 pub use call::{
     CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall, SandboxReport,

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_model::{OrgId, Timestamp, Token, TokenId};
+use kitbag_model::{Action, OrgId, Timestamp, Token, TokenId};
 use kitbag_python::Workers;
 use kitbag_store::{Store, StoreError};
 use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::Value;
 use url::Url;
 
+use crate::access::noted::Refusals;
 use crate::access::origin::HostRule;
 use crate::access::people::Tries;
 use crate::calls::{CallSettings, Calls, Rooms};
@@ -27,9 +29,6 @@ use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
-
-/// How often it is written down that a token is used.
-const USED_EVERY_SECONDS: u32 = 5 * 60;
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -95,6 +94,7 @@ struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
+    refusals: Refusals,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -159,6 +159,7 @@ impl App {
             store,
             tokens: Recent::default(),
             tries: Tries::default(),
+            refusals: Refusals::default(),
             settings,
             hosts,
             workspaces,
@@ -187,28 +188,29 @@ impl App {
         self.0.tokens.get(self.store().edition(), (org.clone(), id), read).await
     }
 
-    /// Notes that a token is used, now and then, behind the request's back.
-    pub(crate) fn token_used(&self, org: &OrgId, token: &Token) {
-        let now = Timestamp::now();
-        if token.last_used_at.is_some_and(|at| now < at.plus_seconds(USED_EVERY_SECONDS)) {
-            return;
-        }
-        let (store, org, id) = (self.store().clone(), org.clone(), token.id);
-        tokio::spawn(async move {
-            let noted = async {
-                let mut tx = store.write(&org).await?;
-                tx.token_used(id).await?;
-                tx.commit().await
-            };
-            if let Err(error) = noted.await {
-                tracing::debug!(%error, token = %id, "when a token was used was not noted");
-            }
-        });
+    /// Adds a line to the audit about something that is no row, and so has no transaction of its own.
+    pub(crate) async fn note(
+        &self,
+        org: &OrgId,
+        who: &str,
+        action: Action,
+        subject: &str,
+        details: &Value,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.store().write(org).await?;
+        tx.audit(who, action, subject, details).await?;
+        // Nothing is remembered of the audit, so whatever is stays true.
+        tx.commit_chat().await
     }
 
     /// How often somebody may still be wrong about a password.
     pub(crate) fn tries(&self) -> &Tries {
         &self.0.tries
+    }
+
+    /// Who was refused something a moment ago.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.0.refusals
     }
 
     /// How it is set up.

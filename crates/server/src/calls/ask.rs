@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use kitbag_model::{
-    CallStatus, ChatId, Content, ContentHash, Hasher, ManifestId, MessageId, NewMessage, NewToolCall, OrgId, Parent,
-    Role, Timestamp, ToolCall, ToolCallId, ToolId,
+    Action, CallStatus, ChatId, Content, ContentHash, Hasher, ManifestId, MessageId, NewMessage, NewToolCall, OrgId,
+    Parent, Role, Timestamp, ToolCall, ToolCallId, ToolId,
 };
 use kitbag_runner::{ArgumentError, Ready};
 use kitbag_store::{AddMessageError, StoreError, WriteTx, asked_details};
@@ -213,7 +213,7 @@ impl Calls {
             error => error.into(),
         })?;
         let details = asked_details(&call, call.status);
-        tx.audit(&ask.who, "tool_call.asked", &id.to_string(), &details).await?;
+        tx.audit(&ask.who, Action::ToolCallAsked, &id.to_string(), &details).await?;
         tx.commit_chat().await?;
         debug_assert_eq!(asks_somebody, call.status == CallStatus::Pending);
         Ok(call)

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kitbag_model::{
-    CallError, CallErrorCode, CallStatus, ChatId, ContentHash, Decision, OrgId, Timestamp, ToolCall, ToolCallId,
-    args_digest,
+    Action, CallError, CallErrorCode, CallStatus, ChatId, ContentHash, Decision, OrgId, Timestamp, ToolCall,
+    ToolCallId, args_digest,
 };
 use serde_json::{Map, Value, json};
 
@@ -55,7 +55,7 @@ impl Calls {
             drop(tx);
             return Err(self.too_late(org, call).await);
         };
-        tx.audit(&decision.by, "tool_call.denied", &denied.id.to_string(), &details(&denied)).await?;
+        tx.audit(&decision.by, Action::ToolCallDenied, &denied.id.to_string(), &details(&denied)).await?;
         tx.commit().await?;
         self.tell(org, &denied);
         Ok(denied)
@@ -112,7 +112,7 @@ impl Calls {
             details["argsAskedFor"] = Value::Object(call.args.clone());
             details["args"] = Value::Object(approved.args.clone());
         }
-        tx.audit(&decision.by, "tool_call.approved", &approved.id.to_string(), &details).await?;
+        tx.audit(&decision.by, Action::ToolCallApproved, &approved.id.to_string(), &details).await?;
         tx.commit().await?;
         Ok(Some(approved))
     }

@@ -1,7 +1,7 @@
 //! Installing a bundle: the files first, then the rows, then the files move to their place.
 
 use kitbag_model::{
-    AdoptedFrom, ContentHash, Install, Launch, McpServer, OrgId, SourceType, ToolsetId, Visibility, installed,
+    Action, AdoptedFrom, ContentHash, Install, Launch, McpServer, OrgId, SourceType, ToolsetId, Visibility, installed,
 };
 use serde_json::json;
 use tracing::Instrument;
@@ -131,7 +131,7 @@ impl Toolsets {
         let details = json!({
             "version": definition.version, "source": new.source_type.as_str(), "trusted": trust, "adoptedFrom": new.adopted_from,
         });
-        tx.audit(who, "toolset.imported", definition.id.as_str(), &details).await?;
+        tx.audit(who, Action::ToolsetImported, definition.id.as_str(), &details).await?;
         Ok(tx.commit().await?)
     }
 }

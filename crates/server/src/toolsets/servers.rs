@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kitbag_model::{
-    Definition, Description, DisplayName, Install, Installed, Launch, McpServer, OrgId, Permissions, PinPolicy,
+    Action, Definition, Description, DisplayName, Install, Installed, Launch, McpServer, OrgId, Permissions, PinPolicy,
     PythonNeeds, RawLaunch, ServerId, ServerKey, SourceType, ToolsetId, Visibility,
 };
 use kitbag_store::{InstallError, StoreError, WriteTx};
@@ -109,7 +109,7 @@ impl Toolsets {
             tx.trust(&id, key.server.as_str(), &fingerprint).await?;
         }
         let details = json!({ "fingerprint": fingerprint, "trusted": new.trusted, "sandbox": new.sandbox });
-        tx.audit(&by.who, "mcp_server.added", &key.to_string(), &details).await?;
+        tx.audit(&by.who, Action::McpServerAdded, &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -177,7 +177,7 @@ impl Toolsets {
             "fingerprint": after, "before": before, "enabled": change.enabled.flatten(), "pinPolicy": policy,
             "strictRecords": change.strict_records, "sandbox": change.sandbox,
         });
-        tx.audit(who, "mcp_server.updated", &key.to_string(), &details).await?;
+        tx.audit(who, Action::McpServerUpdated, &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -188,10 +188,7 @@ impl Toolsets {
         if !installed.toolset.user_mcp {
             return Err(ToolsetError::OfBundle { server: key.clone(), what: "removed" });
         }
-        self.uninstall(org, &key.toolset).await?;
-        let mut tx = self.store.write(org).await?;
-        tx.audit(who, "mcp_server.removed", &key.to_string(), &json!({})).await?;
-        Ok(tx.commit().await?)
+        self.uninstall_as(org, who, &key.toolset, Action::McpServerRemoved, key.to_string()).await
     }
 }
 

@@ -8,7 +8,10 @@ use kitbag_cas::blobs::{BlobReader, Blobs};
 use kitbag_cas::tree::{self, NodeMap, Tree};
 use kitbag_cas::workspace::{Snapshot, Workspace};
 use kitbag_cas::{CasError, Change, Entry, care, clear};
-use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
+use kitbag_model::{
+    Action, ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath,
+};
+use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
@@ -393,14 +396,15 @@ impl Lease {
 
     /// Deletes the chat, and then its folder: the rows are gone, and with them every name of what is in it. Whether there
     /// was one.
-    pub(crate) async fn delete_chat(&self) -> Result<bool, WorkspaceError> {
-        let lease = self.clone();
+    pub(crate) async fn delete_chat(&self, who: &str) -> Result<bool, WorkspaceError> {
+        let (lease, who) = (self.clone(), who.to_owned());
         uncancelled(async move {
             let Held { workspaces, org, chat, .. } = &*lease.0;
             let mut tx = workspaces.store.write(org).await?;
             if !tx.delete_chat(*chat).await? {
                 return Ok(false);
             }
+            tx.audit(&who, Action::ChatDeleted, &chat.to_string(), &json!({})).await?;
             // Before the rows are gone: nobody would know of the folder any more.
             if workspaces.exists(org, *chat) {
                 lease.with_home(clear::doom).await?;

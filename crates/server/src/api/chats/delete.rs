@@ -24,7 +24,7 @@ pub(crate) async fn delete_chat(
 ) -> Result<StatusCode, ApiError> {
     let chat = path.id()?;
     app.calls().end_chat(&caller.org, chat).await;
-    if !app.workspaces().lease(&caller.org, chat).await.delete_chat().await? {
+    if !app.workspaces().lease(&caller.org, chat).await.delete_chat(&caller.who).await? {
         return Err(path.not_found());
     }
     app.stage().close_chat(&caller.org, chat);

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use kitbag_model::{ContentHash, McpToolName};
+use kitbag_model::{Action, ContentHash, McpToolName};
 use kitbag_store::AcceptError;
 use serde::Deserialize;
 use serde_json::json;
@@ -73,7 +73,7 @@ pub(crate) async fn accept_mcp_server_pins(
     })?;
     tx.audit(
         &caller.who,
-        "mcp_server.tools_accepted",
+        Action::McpServerToolsAccepted,
         &key.to_string(),
         &json!({ "tool": body.tool, "sha256": shown }),
     )

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use kitbag_mcp::auth::{SigningAlgorithm, can_sign};
-use kitbag_model::{OrgId, Secret};
+use kitbag_model::{Action, OrgId, Secret};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ async fn change(
         }
     })?;
     let mut tx = app.store().write(org).await?;
-    tx.audit(who, "mcp_server.client_changed", &found.key.to_string(), details).await?;
+    tx.audit(who, Action::McpServerClientChanged, &found.key.to_string(), details).await?;
     tx.commit().await?;
     live::reconnect_if_on(app, org, found).await?;
     Ok(StatusCode::NO_CONTENT)

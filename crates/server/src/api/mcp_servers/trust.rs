@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use kitbag_model::Action;
 use kitbag_store::StoreError;
 use serde::Deserialize;
 use serde_json::json;
@@ -53,7 +54,7 @@ pub(crate) async fn trust_mcp_server(
         other => other.into(),
     })?;
     let details = json!({ "fingerprint": fingerprint });
-    tx.audit(&caller.who, "mcp_server.trusted", &found.key.to_string(), &details).await?;
+    tx.audit(&caller.who, Action::McpServerTrusted, &found.key.to_string(), &details).await?;
     tx.commit().await?;
     live::changed(&app, &caller.org, &found.key, "trust").await;
     show(&app, &caller.org, true, &found.key).await.map(Json)

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::{OrgId, Override, OverrideKey, ToolsetId};
+use kitbag_model::{Action, OrgId, Override, OverrideKey, ToolsetId};
 use kitbag_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -142,8 +142,10 @@ pub(crate) async fn set_override(
         tx.set_override(&toolset, &key, &over).await.map_err(|error| gone(error, &path))?;
     }
     // Who lowered the guard must be known later.
-    let details = json!({ "requiresConfirmation": over.requires_confirmation, "enabled": over.enabled });
-    tx.audit(&caller.who, "override.set", key.as_str(), &details).await?;
+    let details = json!({
+        "toolsetId": path.id, "requiresConfirmation": over.requires_confirmation, "enabled": over.enabled,
+    });
+    tx.audit(&caller.who, Action::OverrideSet, key.as_str(), &details).await?;
     tx.commit().await?;
     app.tools_changed(&caller.org, &path.id, "override").await;
     Ok(Json(OverrideView::new(&path.id, "user", &key, &over)))
@@ -167,7 +169,7 @@ pub(crate) async fn delete_override(
         _ => tx.clear_override(&toolset, &key).await?,
     };
     if was_there {
-        tx.audit(&caller.who, "override.deleted", key.as_str(), &json!({})).await?;
+        tx.audit(&caller.who, Action::OverrideDeleted, key.as_str(), &json!({ "toolsetId": path.id })).await?;
     }
     tx.commit().await?;
     app.tools_changed(&caller.org, &path.id, "override").await;
