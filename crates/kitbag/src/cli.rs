@@ -552,6 +552,15 @@ pub(crate) enum AdminCommand {
         #[arg(long)]
         email: String,
     },
+    /// Delete now what is older than organisations want it kept: chats that nobody touched, and lines of the audit
+    Retain {
+        /// The URL of the role that owns the tables on PostgreSQL: deletes lines of the audit, which the role that serves cannot, and
+        /// nothing else
+        #[arg(long, env = "KITBAG_OWNER_DATABASE", value_name = "OWNER_URL", hide_env_values = true)]
+        database: Option<String>,
+    },
+    /// Seal all secrets with the first line of the master key's file, so that the lines below it are needed no more
+    Reseal,
     /// Make, list and revoke API tokens
     #[command(subcommand)]
     Token(TokenCommand),

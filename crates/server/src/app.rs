@@ -24,6 +24,7 @@ use crate::gateway::Gateway;
 use crate::page::PageFiles;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
+use crate::rules::{OrganizationsRules, Rules};
 use crate::servers::{ServerSettings, Servers};
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub servers: ServerSettings,
     /// Which tools clients get.
     pub resolution: ResolutionSettings,
+    /// What organisations other than `local` may have.
+    pub organizations: OrganizationsRules,
     /// How many requests a second one client may make at the MCP endpoint; 0 is no limit.
     pub mcp_rate: u32,
     /// How long a request may take.
@@ -95,6 +98,7 @@ struct Inner {
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
     refusals: Refusals,
+    rules: Rules,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -139,9 +143,15 @@ impl App {
     ) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let events = Events::new();
-        let workspaces =
-            Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
-        let servers = Servers::new(&settings, &store, &events, workers.shared_keeper());
+        let rules = Rules::new(&store, settings.organizations.clone(), settings.egress.clone());
+        let workspaces = Workspaces::new(
+            settings.data.clone(),
+            store.clone(),
+            settings.workspace_limits,
+            rules.clone(),
+            events.clone(),
+        );
+        let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper());
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);
@@ -152,6 +162,7 @@ impl App {
             servers: servers.clone(),
             events: events.clone(),
             stage: stage.clone(),
+            rules: rules.clone(),
         };
         let calls = Calls::new(&settings, &store, rooms);
         let inbox = Inbox::new(&settings.data);
@@ -160,6 +171,7 @@ impl App {
             tokens: Recent::default(),
             tries: Tries::default(),
             refusals: Refusals::default(),
+            rules,
             settings,
             hosts,
             workspaces,
@@ -211,6 +223,22 @@ impl App {
     /// Who was refused something a moment ago.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.0.refusals
+    }
+
+    /// What holds for organisations.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.0.rules
+    }
+
+    /// An organisation says something else about itself. Whoever keeps to it must know at once.
+    pub(crate) async fn settings_changed(&self, org: &OrgId, changed: &[String]) {
+        if let Err(error) = self.0.rules.changed(org).await {
+            tracing::error!(%error, %org, "settings that were changed could not be read again");
+        }
+        let is_about = |section: &str| changed.iter().any(|key| key.starts_with(section));
+        if is_about("network.") || is_about("resolution.") {
+            self.tools_changed(org, "", "settings").await;
+        }
     }
 
     /// How it is set up.

@@ -203,7 +203,7 @@ impl IntoResponse for ApiError {
                     .headers_mut()
                     .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kitbag\""));
             }
-            Code::Unavailable | Code::RateLimited => {
+            Code::Unavailable | Code::RateLimited | Code::QuotaExceeded => {
                 let seconds = HeaderValue::from(self.retry_after.unwrap_or(1));
                 response.headers_mut().insert(header::RETRY_AFTER, seconds);
             }

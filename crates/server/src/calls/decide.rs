@@ -71,7 +71,8 @@ impl Calls {
         let edited = verdict.args.filter(|args| *args != call.args);
         self.check(&callable, edited.as_ref().unwrap_or(&call.args)).await?;
         let company = self.companies().get(&call.id).cloned();
-        let place = self.take_place(org, call.chat_id, call.id, &callable, company)?;
+        let most = self.0.rules.of(org).await?.concurrent_calls();
+        let place = self.take_place(org, call.chat_id, call.id, &callable, company, most.as_ref())?;
         let decision = Decision { approved: true, by: verdict.who, at: Timestamp::now() };
         match self.record_approval(org, &call, &decision, edited.as_ref()).await {
             Ok(Some(approved)) => {

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::live;
 use crate::app::App;
-use crate::servers::{is_fenced, missing_variables};
+use crate::servers::is_fenced;
 
 /// An MCP server.
 #[derive(Serialize, ToSchema)]
@@ -194,7 +194,7 @@ impl ServerView {
             url: shown.url,
             env_names: shown.env_names,
             header_names: shown.header_names,
-            missing_variables: missing_variables(viewer.org, &one.server.launch),
+            missing_variables: viewer.app.servers().missing_variables(viewer.org, &one.server.launch),
             requires_confirmation: server.requires_confirmation.unwrap_or(true),
             strict_records: one.strict_records,
             sandbox: is_fenced(viewer.org, one),
