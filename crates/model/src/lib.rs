@@ -7,8 +7,10 @@ pub mod access;
 pub mod builtin;
 pub mod call;
 pub mod chat;
+pub mod copy;
 mod credential;
 pub mod export;
+pub mod gallery;
 pub mod hash;
 pub mod id;
 pub mod installed;
@@ -48,6 +50,10 @@ pub use call::{
     SandboxReport, ToolCall, args_digest,
 };
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
+pub use copy::NotItsId;
+pub use gallery::{
+    GalleryCard, GalleryEntry, GalleryFile, GalleryServer, GallerySkill, GallerySummary, GalleryTool, Publication,
+};
 pub use hash::{ContentHash, Hasher};
 pub use id::{ChatId, IdError, InvitationId, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId};
 pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};

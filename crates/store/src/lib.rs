@@ -9,6 +9,7 @@ mod behind;
 mod calls;
 mod chats;
 mod error;
+mod gallery;
 mod manifests;
 mod messages;
 pub mod migrate;
@@ -28,6 +29,7 @@ mod tx;
 
 pub use calls::{FinishError, KeptDescription, asked_details};
 pub use error::{OpenError, StoreError};
+pub use gallery::{GalleryTx, PublishError};
 pub use manifests::KeepError;
 pub use messages::AddMessageError;
 pub use page::Page;
