@@ -1,6 +1,7 @@
 //! The tree of commands. Doc comments here are the help texts.
 
 mod chat;
+mod gallery;
 mod lists;
 mod mcp;
 mod tool;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use chat::ChatCommand;
+pub(crate) use gallery::{GalleryCommand, PublishCommand};
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
@@ -66,6 +68,9 @@ pub(crate) enum Command {
     /// Make, check, install, change and take along toolsets
     #[command(subcommand)]
     Toolset(ToolsetCommand),
+    /// Look at what organisations published, and adopt it
+    #[command(subcommand)]
+    Gallery(GalleryCommand),
     /// List, read and call the tools of all toolsets
     #[command(subcommand)]
     Tool(ToolCommand),
@@ -467,6 +472,8 @@ pub(crate) enum ToolsetCommand {
         /// The toolset
         id: String,
     },
+    #[command(flatten)]
+    Publishing(PublishCommand),
     /// List what is overridden in a toolset
     Overrides {
         /// The toolset; builtin for the built-in tools
