@@ -10,6 +10,7 @@ mod decisions;
 mod events;
 mod exports;
 mod from_urls;
+mod gallery;
 mod input;
 mod kit;
 mod machine;

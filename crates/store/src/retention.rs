@@ -3,7 +3,7 @@
 //! On PostgreSQL the role that serves cannot delete lines of the audit, and neither can the owner, who is bound by the policies too. So
 //! the owner makes a policy for it in the very transaction that deletes, and takes it away in the same: nobody ever sees it. SQLite knows no roles.
 
-use kitbag_model::{ChatId, OrgId, Secret, Timestamp};
+use kitbag_model::{Action, ChatId, OrgId, Secret, Timestamp};
 use serde_json::json;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool};

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use kitbag_model::Action;
 use serde_json::json;
 
 use super::SecretPath;

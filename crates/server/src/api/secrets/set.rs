@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::OrgSecretName;
+use kitbag_model::{Action, OrgSecretName};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use kitbag_model::{OrgId, OrgSettings};
+use kitbag_model::{Action, OrgId, OrgSettings};
 use serde_json::json;
 
 use super::view::{LimitsView, SettingsDoc, SettingsView, answer, check_version};
