@@ -4,6 +4,7 @@
 //! checked; code that holds one need not check again.
 
 pub mod access;
+pub mod audience;
 pub mod builtin;
 pub mod call;
 pub mod chat;
@@ -32,6 +33,7 @@ pub mod resolution;
 pub mod safe_text;
 pub mod secret;
 pub mod session;
+pub mod shared;
 pub mod text;
 pub mod time;
 pub mod token;
@@ -42,6 +44,7 @@ pub mod version;
 pub mod weight;
 
 pub use access::{OrgRole, Scope, Scopes};
+pub use audience::Audience;
 pub use builtin::{BUILTINS, Builtin};
 pub use call::{
     AuditEntry, CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall,

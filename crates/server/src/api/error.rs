@@ -26,6 +26,8 @@ pub(crate) enum Code {
     InvalidManifest,
     InvalidSkillBundle,
     InvalidMcpPlaceholder,
+    /// Two servers of one toolset have one name.
+    McpServerNameConflict,
     AmbiguousServerId,
     McpServerNotConnected,
     NeedsTrust,
@@ -59,6 +61,7 @@ impl Code {
             Self::InvalidManifest => "INVALID_MANIFEST",
             Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
             Self::InvalidMcpPlaceholder => "INVALID_MCP_PLACEHOLDER",
+            Self::McpServerNameConflict => "MCP_SERVER_NAME_CONFLICT",
             Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
             Self::McpServerNotConnected => "MCP_SERVER_NOT_CONNECTED",
             Self::NeedsTrust => "NEEDS_TRUST",
@@ -85,7 +88,8 @@ impl Code {
             | Self::InvalidBundle
             | Self::InvalidManifest
             | Self::InvalidSkillBundle
-            | Self::InvalidMcpPlaceholder => StatusCode::BAD_REQUEST,
+            | Self::InvalidMcpPlaceholder
+            | Self::McpServerNameConflict => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,

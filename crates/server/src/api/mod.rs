@@ -16,6 +16,7 @@ pub(crate) mod orgs;
 pub(crate) mod people;
 pub(crate) mod processes;
 pub(crate) mod session;
+pub(crate) mod skills;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod toolsets;

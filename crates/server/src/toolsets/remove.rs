@@ -3,6 +3,7 @@
 use kitbag_model::{OrgId, ToolsetId};
 use tracing::Instrument;
 
+use super::install::editable;
 use super::{ToolsetError, Toolsets, blocking};
 
 impl Toolsets {
@@ -16,14 +17,24 @@ impl Toolsets {
     async fn do_uninstall(&self, org: &OrgId, id: &ToolsetId) -> Result<(), ToolsetError> {
         let _turn = self.turn(org, id).await;
         let not_found = || ToolsetError::NotFound(id.to_string());
-        self.store.read_beside(org).await?.toolset(id).await?.ok_or_else(not_found)?;
+        let toolset = self.store.read_beside(org).await?.toolset(id).await?.ok_or_else(not_found)?;
+        if toolset.is_published() {
+            return Err(ToolsetError::Published);
+        }
         let (shelf, gone) = (self.shelf(org), id.clone());
-        let place = shelf.clone();
-        blocking(move || place.announce_removal(&gone)).await?;
+        let (place, announced) = (shelf.clone(), gone.clone());
+        blocking(move || place.announce_removal(&announced)).await?;
         let mut tx = self.store.write(org).await?;
+        match editable(&mut tx, id).await {
+            Err(ToolsetError::Published) => {
+                blocking(move || shelf.withdraw_removal(&gone)).await;
+                return Err(ToolsetError::Published);
+            }
+            Err(ToolsetError::NotFound(_)) | Ok(_) => {}
+            Err(error) => return Err(error),
+        }
         let was_there = tx.uninstall_toolset(id).await?;
         tx.commit().await?;
-        let gone = id.clone();
         blocking(move || {
             let removed = shelf.remove(&gone);
             if removed.is_ok() {

@@ -20,7 +20,7 @@ pub(crate) async fn reconnect_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<ServerView>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     found.may_run()?;
     live::reconnect(&app, &caller.org, &found.key).await?;
     show(&app, &caller.org, true, &found.key).await.map(Json)

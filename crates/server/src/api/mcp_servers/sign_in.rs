@@ -38,7 +38,7 @@ pub(crate) async fn sign_in_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<SignIn>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     found.may_run()?;
     let begun = begin(&app, &caller.org, &found.key).await?;
     let (issuer, scopes) = (begun.started.issuer.clone(), begun.started.scopes.clone());
@@ -56,7 +56,7 @@ pub(crate) async fn sign_out_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<StatusCode, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     let server = address(&app, &caller.org, &found.key).await?;
     app.servers().authorizer().revoke(&server).await.map_err(told)?;
     live::reconnect_if_on(&app, &caller.org, &found).await?;

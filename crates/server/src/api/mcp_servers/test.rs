@@ -33,7 +33,7 @@ pub(crate) async fn test_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<TestedServer>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     found.may_run()?;
     let began = Instant::now();
     live::test(&app, &caller.org, &found.key).await?;
