@@ -227,8 +227,14 @@ fn a_table_that_means_nothing_stops_the_start() {
         ("[organizations.\"A B\"]\ncalls_per_minute = 1\n", "organizations.A B"),
         ("[organizations.local]\ncalls_per_minute = 1\n", "organizations.local: `local` is the operator's own"),
         ("[organizations.acme]\ncalls_per_minute = 0\n", "organizations.acme.calls_per_minute: must be at least 1"),
-        ("[organizations.acme]\nvariables = [\"KITBAG_MASTER_KEY\"]\n", "organizations.acme.variables: \"KITBAG_MASTER_KEY\""),
-        ("[organizations.acme]\nvariables = [\"MASTER_KEY\"]\nvariables_prefix = \"Kitbag_\"\n", "a variable of Kitbag's own"),
+        (
+            "[organizations.acme]\nvariables = [\"KITBAG_MASTER_KEY\"]\n",
+            "organizations.acme.variables: \"KITBAG_MASTER_KEY\"",
+        ),
+        (
+            "[organizations.acme]\nvariables = [\"MASTER_KEY\"]\nvariables_prefix = \"Kitbag_\"\n",
+            "a variable of Kitbag's own",
+        ),
         ("[organizations.default]\nvariables = [\"A B\"]\n", "is no name of a variable"),
         ("[organizations.default]\negress_allow = [\"https://x\"]\n", "egress-allow"),
     ] {

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use kitbag_model::{BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
+use kitbag_model::{Audience, BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
 
 use super::origin::only;
 use super::people::{self, SignedIn};
@@ -84,6 +84,11 @@ pub(crate) struct Author {
 }
 
 impl<S> Caller<S> {
+    /// Whose eyes look at the organisation's toolsets.
+    pub(crate) fn audience(&self) -> Audience {
+        Audience::of(&self.org, self.role, self.user)
+    }
+
     /// Who changes what this request changes.
     pub(crate) fn author(&self) -> Author {
         Author { user: self.user, who: self.who.clone() }

@@ -19,7 +19,7 @@ use super::error::{ApiError, ErrorBody};
 use super::input::QueryOf;
 use crate::access::caller::MayUse;
 use crate::app::App;
-use crate::events::Event;
+use crate::events::{Event, Sight};
 
 /// How often a line is sent that says nothing but that the connection is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -51,7 +51,7 @@ pub(crate) struct EventsQuery {
 ///   stands at another message).
 /// - `workspace_changed` `{"chatId","manifestId","changedPaths","deletedPaths","changedCount","deletedCount","source","sourceRef"}`:
 ///   at most 500 paths each are named.
-/// - `tools_changed` `{"toolsetId","reason"}`: `import`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
+/// - `tools_changed` `{"toolsetId","reason"}`: `import`, `create`, `update`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
 /// - `toolset_progress` `{"toolsetId","message"}`: a line about the environment that is being built.
 /// - `mcp_server` `{"id","status","reason","since"}`: how an MCP server is now; what else there is to know of it, `get_mcp_server` says.
 /// - `process` `{"chatId","processes":[…]}`: what runs now of what calls left running, as `list_processes` shows it.
@@ -76,13 +76,14 @@ pub(crate) async fn events(
         None => None,
     };
     let (sender, receiver) = mpsc::channel(ON_THE_WAY);
-    tokio::spawn(pass_on(app, caller.org, chat, sender));
+    let sight = Sight::new(&app, &caller.org, caller.audience()).await?;
+    tokio::spawn(pass_on(app, sight, chat, sender));
     let stream = ReceiverStream::new(receiver);
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }
 
 /// Passes on what concerns one listener, until it is gone or the server ends.
-async fn pass_on(app: App, org: OrgId, chat: Option<ChatId>, sender: mpsc::Sender<Result<Sent, Infallible>>) {
+async fn pass_on(app: App, mut sight: Sight, chat: Option<ChatId>, sender: mpsc::Sender<Result<Sent, Infallible>>) {
     let (mut bus, mut over) = (app.events().listen(), app.events().over());
     let mut next = Some(named("ready", &json!({})));
     loop {
@@ -98,7 +99,10 @@ async fn pass_on(app: App, org: OrgId, chat: Option<ChatId>, sender: mpsc::Sende
             _ = over.wait_for(|over| *over) => return,
         };
         next = match heard {
-            Ok(event) => concerns(&event, &org, chat).then(|| named(event.name, &event.data)),
+            Ok(event) if concerns(&event, sight.org(), chat) => {
+                sight.seen(&app, &event).await.map(|data| named(event.name, &data))
+            }
+            Ok(_) => None,
             Err(RecvError::Lagged(missed)) => Some(named("lagged", &json!({ "missed": missed }))),
             Err(RecvError::Closed) => return,
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kitbag_model::{
-    Action, CallError, CallErrorCode, CallStatus, ChatId, ContentHash, Decision, OrgId, Timestamp, ToolCall,
+    Action, Audience, CallError, CallErrorCode, CallStatus, ChatId, ContentHash, Decision, OrgId, Timestamp, ToolCall,
     ToolCallId, args_digest,
 };
 use serde_json::{Map, Value, json};
@@ -20,6 +20,8 @@ pub(crate) struct Verdict {
     /// What was looked at.
     pub(crate) digest: Option<ContentHash>,
     pub(crate) who: String,
+    /// Whose eyes looked at it.
+    pub(crate) audience: Audience,
 }
 
 impl Calls {
@@ -62,7 +64,7 @@ impl Calls {
     }
 
     async fn approve(&self, org: &OrgId, call: ToolCall, verdict: Verdict) -> Result<Asked, ApiError> {
-        let callable = self.0.toolsets.callable(org, &call.tool_id).await?;
+        let callable = self.0.toolsets.callable(org, verdict.audience, &call.tool_id).await?;
         if call.generation.as_ref() != Some(&callable.generation) {
             let message =
                 format!("the tool {} was changed since this call was asked for; ask for it again", call.tool_id);

@@ -3,15 +3,15 @@
 
 use kitbag_formats::import::Options;
 use kitbag_model::{
-    Action, ContentHash, GalleryFile, GalleryServer, GallerySkill, GallerySummary, GalleryTool, Installed, OrgId, PublicSlug,
-    Publication, ToolsetId, Visibility, export,
+    Action, ContentHash, GalleryFile, GalleryServer, GallerySkill, GallerySummary, GalleryTool, Installed, OrgId,
+    PublicSlug, Publication, ToolsetId, Visibility, export,
 };
 use kitbag_store::PublishError;
 use serde_json::json;
 use tracing::Instrument;
 
 use super::catalogue::of_toolset;
-use super::import::literals;
+use super::install::refuse_unshareable;
 use super::{Parcel, ToolsetError, Toolsets, blocking};
 use crate::access::caller::Author;
 use crate::gallery::{Gallery, GalleryError};
@@ -61,10 +61,7 @@ impl Toolsets {
         // What is published is what was read again, with every check that a bundle from outside gets.
         let (parcel, bundle) =
             blocking(move || Parcel::open(&bundle, None, &Options::default()).map(|parcel| (parcel, bundle))).await?;
-        let literals = literals(&parcel.bundle.definition.servers);
-        if !literals.is_empty() {
-            return Err(ToolsetError::Literal(literals).into());
-        }
+        refuse_unshareable(&parcel.bundle.definition.servers)?;
         let size = parcel.size();
         let publication = Publication {
             slug,
