@@ -7,6 +7,7 @@ mod bundles;
 mod calls;
 mod chats;
 mod decisions;
+mod doors;
 mod events;
 mod exports;
 mod from_urls;

@@ -99,6 +99,7 @@ struct Inner {
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
     refusals: Refusals,
+    people_seen: AtomicBool,
     rules: Rules,
     settings: Settings,
     hosts: HostRule,
@@ -174,6 +175,7 @@ impl App {
             tokens: Recent::default(),
             tries: Tries::default(),
             refusals: Refusals::default(),
+            people_seen: AtomicBool::new(false),
             rules,
             settings,
             hosts,
@@ -227,6 +229,15 @@ impl App {
     /// Who was refused something a moment ago.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.0.refusals
+    }
+
+    /// Whether somebody was found who signs in here.
+    pub(crate) fn people_seen(&self) -> bool {
+        self.0.people_seen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn see_people(&self) {
+        self.0.people_seen.store(true, Ordering::Relaxed);
     }
 
     /// What holds for organisations.

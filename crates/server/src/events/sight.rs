@@ -29,8 +29,9 @@ impl Sight {
         Ok(Self { org: org.clone(), audience, hidden })
     }
 
-    pub(crate) fn org(&self) -> &OrgId {
-        &self.org
+    /// Whether they are still the eyes of such a listener: somebody's role may have changed.
+    pub(crate) fn is_of(&self, audience: Audience) -> bool {
+        self.audience == audience
     }
 
     /// An event as this listener hears it; none if it does not.
