@@ -95,6 +95,7 @@ struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
+    people_seen: AtomicBool,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -159,6 +160,7 @@ impl App {
             store,
             tokens: Recent::default(),
             tries: Tries::default(),
+            people_seen: AtomicBool::new(false),
             settings,
             hosts,
             workspaces,
@@ -209,6 +211,15 @@ impl App {
     /// How often somebody may still be wrong about a password.
     pub(crate) fn tries(&self) -> &Tries {
         &self.0.tries
+    }
+
+    /// Whether somebody was found who signs in here.
+    pub(crate) fn people_seen(&self) -> bool {
+        self.0.people_seen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn see_people(&self) {
+        self.0.people_seen.store(true, Ordering::Relaxed);
     }
 
     /// How it is set up.

@@ -86,6 +86,7 @@ pub(crate) async fn accept_invitation(
     let who = format!("{} (user {})", person.email, person.id);
     tx.audit(&who, "invitation.accept", &invitation.id.to_string(), &details).await?;
     tx.commit().await?;
+    app.events().members_changed(&org, Some(person.id), "joined");
     let view = Json(PersonView::from(person.clone()));
     if !is_new {
         return Ok((StatusCode::OK, view).into_response());

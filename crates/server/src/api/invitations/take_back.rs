@@ -41,5 +41,6 @@ pub(crate) async fn delete_invitation(
     }
     tx.audit(&caller.who, "invitation.delete", &path.invitation, &json!({})).await?;
     tx.commit().await?;
+    app.events().members_changed(&caller.org, None, "invitations");
     Ok(StatusCode::NO_CONTENT)
 }
