@@ -45,7 +45,8 @@ function parse(text: string): unknown {
 }
 
 const isServer = (value: unknown): value is Json =>
-  isObject(value) && (typeof value.command === 'string' || typeof value.url === 'string' || Array.isArray(value.command));
+  isObject(value) &&
+  (typeof value.command === 'string' || typeof value.url === 'string' || Array.isArray(value.command));
 
 function serversIn(value: unknown): [name: string, server: Json][] {
   if (!isObject(value)) return [];
