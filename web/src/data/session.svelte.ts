@@ -41,6 +41,10 @@ export const session = {
     if (current?.user) return session.membership !== undefined;
     return router.org === undefined || router.org === current?.org;
   },
+  /** Whether others may be here too: people, or an organisation that is not the one of the embedded mode. */
+  get isShared(): boolean {
+    return Boolean(current?.user) || (current?.org ?? 'local') !== 'local';
+  },
   get version(): string {
     return current?.version ?? '';
   },
@@ -65,7 +69,8 @@ export const session = {
 /** A person's address names an organisation; if it does not yet, it is the one of the last time, or the first. */
 function settle(organizations: Schemas['Membership'][]): void {
   const last = localStorage.getItem(LAST);
-  const found = organizations.find(({ id }) => id === (router.org ?? last)) ?? (router.org ? undefined : organizations[0]);
+  const found =
+    organizations.find(({ id }) => id === (router.org ?? last)) ?? (router.org ? undefined : organizations[0]);
   if (!found) return;
   localStorage.setItem(LAST, found.id);
   if (!router.org && !['/join', '/sign-in'].includes(router.path)) router.settle(found.id);

@@ -137,8 +137,8 @@ export function ours(address: string | null): string | undefined {
 
 const VIEWS = ['', 'chats', 'toolsets', 'gallery', 'servers', 'tools', 'files', 'settings', 'organization', 'you'];
 
-/** Where one gets in. These are of no organisation. */
-const DOORS = ['sign-in', 'join'];
+/** Where one gets in. These are of no organisation; what is below them is not this page's. */
+const DOOR = /^\/(sign-in|join)(?=[?#]|$)/;
 
 /** Whether the server answers that address with this page. */
 function isView(pathname: string): boolean {
@@ -146,7 +146,7 @@ function isView(pathname: string): boolean {
 }
 
 function isDoor(address: string): boolean {
-  return DOORS.includes(address.split(/[/?#]/)[1] ?? '');
+  return DOOR.test(address);
 }
 
 function isOwn(link: HTMLAnchorElement): boolean {

@@ -38,6 +38,8 @@ const WAYS: Way[] = [
   { pattern: 'servers/:server', load: () => import('./servers/Server.svelte') },
   { pattern: 'tools', load: () => import('./tools/Tools.svelte') },
   { pattern: 'tools/:tool', load: () => import('./tools/Tool.svelte') },
+  { pattern: 'organization', load: () => import('./organization/Organization.svelte') },
+  { pattern: 'you', load: () => import('./you/You.svelte') },
   { pattern: 'settings', load: () => import('./settings/Settings.svelte') },
 ];
 

@@ -40,6 +40,7 @@ pub(crate) struct IssuerView {
 /// Somebody who says who they are.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Credentials)]
 pub(crate) struct SignIn {
     /// The address.
     #[schema(min_length = 3, max_length = 254)]
