@@ -56,6 +56,16 @@ export function renamed(text: string, id: string): string {
   return text.replace(/^(---\s*\n(?:(?!---).*\n)*?name:[ \t]*)(.*)$/m, (_, before: string) => before + id);
 }
 
+/** The same skill under another id, which its SKILL.md says too; and its name, unless somebody chose one. */
+export function called(skill: SkillDraft, id: string): SkillDraft {
+  const files = skill.files.map((file) =>
+    file.path === ENTRY && id && frontField(file.content, 'name') === skill.id
+      ? { ...file, content: renamed(file.content, id) }
+      : file,
+  );
+  return { ...skill, id, files, name: skill.name === titled(skill.id) ? titled(id) : skill.name };
+}
+
 /** How many bytes a file has. */
 export function bytesOf({ content, encoding }: SkillFile): number {
   if (encoding === 'utf8') return new TextEncoder().encode(content).length;
