@@ -4,6 +4,7 @@
 //! checked; code that holds one need not check again.
 
 pub mod access;
+pub mod audit;
 pub mod builtin;
 pub mod call;
 pub mod chat;
@@ -42,14 +43,17 @@ pub mod version;
 pub mod weight;
 
 pub use access::{OrgRole, Scope, Scopes};
+pub use audit::{ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditPlace, actor_ids};
 pub use builtin::{BUILTINS, Builtin};
 pub use call::{
-    AuditEntry, CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall,
-    SandboxReport, ToolCall, args_digest,
+    CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall, SandboxReport,
+    ToolCall, args_digest,
 };
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
 pub use hash::{ContentHash, Hasher};
-pub use id::{ChatId, IdError, InvitationId, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId};
+pub use id::{
+    AuditId, ChatId, IdError, InvitationId, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId,
+};
 pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
 pub use manifest::{Manifest, NewManifest, Source};

@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    calls, chats, events, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs, people, processes,
-    session, tokens, tools, toolsets, workspace,
+    audit, calls, chats, events, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs, people,
+    processes, session, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -127,6 +127,8 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(invitations::accept::accept_invitation))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))
+        .routes(routes!(audit::list::list_audit))
+        .routes(routes!(audit::export::export_audit))
         .routes(routes!(machine::facts::get_server))
         .routes(routes!(machine::checks::check_server))
         .routes(routes!(machine::connections::list_connections))

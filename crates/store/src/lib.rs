@@ -5,6 +5,7 @@
 //! pool and no connection leaves this crate. On PostgreSQL row-level security is a second wall behind the first,
 //! which is that every statement names the organisation it is bound to.
 
+mod audit;
 mod behind;
 mod calls;
 mod chats;
@@ -26,7 +27,8 @@ mod tokens;
 mod toolsets;
 mod tx;
 
-pub use calls::{FinishError, KeptDescription, asked_details};
+pub use audit::asked_details;
+pub use calls::{FinishError, KeptDescription};
 pub use error::{OpenError, StoreError};
 pub use manifests::KeepError;
 pub use messages::AddMessageError;

@@ -1,5 +1,6 @@
 //! The endpoints, one file each, and what they share: errors, input, lists.
 
+pub(crate) mod audit;
 pub(crate) mod calls;
 pub(crate) mod chats;
 pub(crate) mod error;

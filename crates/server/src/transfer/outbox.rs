@@ -85,6 +85,15 @@ pub(crate) fn stream_made(make: impl FnOnce(&mut dyn Write) -> io::Result<()> + 
     Body::from_stream(ReceiverStream::new(receiver))
 }
 
+/// What a task sends, part by part: it waits for a slow reader, and hears when there is none any more.
+pub(crate) fn stream_sent<F: Future<Output = ()> + Send + 'static>(
+    send: impl FnOnce(mpsc::Sender<io::Result<Bytes>>) -> F,
+) -> Body {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    tokio::spawn(send(sender));
+    Body::from_stream(ReceiverStream::new(receiver))
+}
+
 struct Pipe(mpsc::Sender<io::Result<Bytes>>);
 
 impl Write for Pipe {
