@@ -3,7 +3,7 @@ import { api, ask, type Schemas } from '../../../api/client';
 import { session } from '../../../data/session.svelte';
 import { draftOf as launchOf, lines, type Pair } from '../../servers/draft';
 import { toolsets, type Detail } from '../data.svelte';
-import { newKey, type Draft, type ServerDraft, type SkillDraft } from './draft';
+import { type Draft, type ServerDraft, type SkillDraft } from './draft';
 import { bytesOf, ENTRY, sorted } from './skill';
 
 /** What is sent along while somebody types, at the most: of what is larger the server is told the paths. */
@@ -16,8 +16,7 @@ export function bundleOf(skill: SkillDraft, light = false): Schemas['AgentSkillB
   return {
     format: 'agentskills-v1',
     id: skill.id,
-    name: skill.name.trim(),
-    ...(skill.description.trim() ? { description: skill.description.trim() } : {}),
+    name: skill.id,
     entry: ENTRY,
     files: skill.files.map((file) => ({
       path: file.path,
@@ -57,20 +56,27 @@ function serverOf(server: ServerDraft) {
   };
 }
 
-function bodyOf(draft: Draft) {
+/** A skill whose files are as they were need not be sent again. */
+function skillOf(skill: SkillDraft, before: readonly SkillDraft[]) {
+  const was = before.find(({ key }) => key === skill.key);
+  const same = was?.id === skill.id && JSON.stringify(was.files) === JSON.stringify(skill.files);
+  return same ? { id: skill.id, enabled: skill.enabled } : bundleOf(skill);
+}
+
+function bodyOf(draft: Draft, before: Draft) {
   return {
     ...(draft.id ? { id: draft.id } : {}),
     name: draft.name.trim(),
-    ...(draft.description.trim() ? { description: draft.description.trim() } : {}),
+    description: draft.description.trim() || null,
     visibility: draft.visibility,
     mcpServers: draft.servers.map(serverOf),
-    agentSkills: draft.skills.map((skill) => bundleOf(skill)),
+    agentSkills: draft.skills.map((skill) => skillOf(skill, before.skills)),
   };
 }
 
-/** Makes it, or changes the one that has this id. */
-export function save(draft: Draft, id: string | undefined): Promise<Detail> {
-  const body = bodyOf(draft);
+/** Makes it, or changes the one that has this id and was `before`. */
+export function save(draft: Draft, id: string | undefined, before: Draft): Promise<Detail> {
+  const body = bodyOf(draft, before);
   const { org } = session;
   return id === undefined
     ? ask(api.POST('/v1/orgs/{org}/toolsets', { params: { path: { org } }, body }))
@@ -96,17 +102,16 @@ export async function load(id: string, signal: AbortSignal): Promise<Loaded> {
     name: toolset.name,
     description: toolset.description ?? '',
     visibility: toolset.visibility === 'private' ? 'private' : 'org',
+    // Keys that are the same each time, so that what was kept across a reload is compared with what is there.
     servers: toolset.mcpServers.map((server) => ({
       ...launchOf(server),
-      key: newKey(),
+      key: `=${server.serverId}`,
       name: server.serverId,
       enabled: server.enabled,
     })),
     skills: bundles.map((bundle) => ({
-      key: newKey(),
+      key: `=${bundle.id}`,
       id: bundle.id,
-      name: bundle.name,
-      description: bundle.description ?? '',
       enabled: bundle.enabled ?? true,
       files: sorted(
         bundle.files.map(({ path, content, encoding }) => ({

@@ -44,7 +44,7 @@ function parse(text: string): unknown {
   }
 }
 
-const isServer = (value: unknown): value is Json =>
+const isServer = (value: unknown): boolean =>
   isObject(value) &&
   (typeof value.command === 'string' || typeof value.url === 'string' || Array.isArray(value.command));
 
@@ -53,8 +53,8 @@ function serversIn(value: unknown): [name: string, server: Json][] {
   if (isServer(value)) return [[text(value.name) || text(value.id) || 'server', value]];
   for (const key of ['mcpServers', 'mcp_servers', 'servers', 'mcp', 'context_servers']) {
     const inner = value[key];
-    if (Array.isArray(inner)) return inner.filter(isServer).map((one) => [text(one.id) || text(one.name), one]);
-    if (isObject(inner)) return serversIn(inner).length ? serversIn(inner) : [];
+    if (Array.isArray(inner)) return inner.filter(isObject).filter(isServer).map((one) => [text(one.id) || text(one.name), one]);
+    if (isObject(inner)) return serversIn(inner);
   }
   return Object.entries(value).filter((entry): entry is [string, Json] => isServer(entry[1]));
 }
