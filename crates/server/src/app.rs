@@ -22,6 +22,7 @@ use crate::gateway::Gateway;
 use crate::page::PageFiles;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
+use crate::rules::{OrganizationsRules, Rules};
 use crate::servers::{ServerSettings, Servers};
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub servers: ServerSettings,
     /// Which tools clients get.
     pub resolution: ResolutionSettings,
+    /// What organisations other than `local` may have.
+    pub organizations: OrganizationsRules,
     /// How many requests a second one client may make at the MCP endpoint; 0 is no limit.
     pub mcp_rate: u32,
     /// How long a request may take.
@@ -96,6 +99,7 @@ struct Inner {
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
     people_seen: AtomicBool,
+    rules: Rules,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -140,6 +144,7 @@ impl App {
     ) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let events = Events::new();
+        let rules = Rules::new(&store, settings.organizations.clone());
         let workspaces =
             Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
         let servers = Servers::new(&settings, &store, &events, workers.shared_keeper());
@@ -161,6 +166,7 @@ impl App {
             tokens: Recent::default(),
             tries: Tries::default(),
             people_seen: AtomicBool::new(false),
+            rules,
             settings,
             hosts,
             workspaces,
@@ -220,6 +226,19 @@ impl App {
 
     pub(crate) fn see_people(&self) {
         self.0.people_seen.store(true, Ordering::Relaxed);
+    }
+
+    /// What holds for organisations.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.0.rules
+    }
+
+    /// An organisation says something else about itself. Whoever keeps to it must know at once.
+    pub(crate) async fn settings_changed(&self, org: &OrgId, changed: &[String]) {
+        let is_about = |section: &str| changed.iter().any(|key| key.starts_with(section));
+        if is_about("network.") || is_about("resolution.") {
+            self.tools_changed(org, "", "settings").await;
+        }
     }
 
     /// How it is set up.

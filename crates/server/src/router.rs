@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use crate::api::{
     audit, calls, chats, events, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs, people,
-    processes, session, tokens, tools, toolsets, workspace,
+    processes, secrets, session, settings, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -119,6 +119,9 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(people::password::change_password))
         .routes(routes!(orgs::list::list_organizations, orgs::create::create_organization))
         .routes(routes!(orgs::get::get_organization, orgs::update::update_organization))
+        .routes(routes!(settings::get::get_settings, settings::update::update_settings))
+        .routes(routes!(secrets::list::list_secrets))
+        .routes(routes!(secrets::set::set_secret, secrets::delete::delete_secret))
         .routes(routes!(members::list::list_members))
         .routes(routes!(members::update::update_member, members::remove::remove_member))
         .routes(routes!(invitations::list::list_invitations, invitations::create::create_invitation))

@@ -89,6 +89,7 @@ impl Menu {
         let resolution = app.resolve_in(org, extent, lists).await.map_err(|error| match error {
             ResolveError::Lists(problems) => refused(&problems.to_string()),
             ResolveError::Toolsets(error) => super::tools::fault(error.into()),
+            ResolveError::Store(error) => super::tools::fault(error.into()),
         })?;
         let dynamic = resolution.resolved.dynamic;
         let mut servers: Vec<ServerKey> = resolution.pending().cloned().collect();

@@ -6,6 +6,7 @@ mod settings;
 
 use kitbag_model::resolution::{Lists, Problems, Reason, Resolved};
 use kitbag_model::{OrgId, ServerKey};
+use kitbag_store::StoreError;
 use serde_json::json;
 
 pub(crate) use bounds::Bounds;
@@ -66,6 +67,8 @@ pub(crate) enum ResolveError {
     Lists(#[from] Problems),
     #[error(transparent)]
     Toolsets(#[from] ToolsetError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl From<ResolveError> for ApiError {
@@ -73,6 +76,7 @@ impl From<ResolveError> for ApiError {
         match error {
             ResolveError::Lists(problems) => wrong_lists(&problems),
             ResolveError::Toolsets(error) => error.into(),
+            ResolveError::Store(error) => error.into(),
         }
     }
 }
@@ -85,9 +89,12 @@ pub(crate) fn wrong_lists(problems: &Problems) -> ApiError {
 
 impl App {
     /// The lists that hold for everything an organisation serves.
-    pub(crate) fn lists_of(&self, org: &OrgId) -> Lists {
-        // The flags of the server are those of the organisation that owns the machine.
-        if *org == OrgId::local() { self.settings().resolution.lists.clone() } else { Lists::default() }
+    pub(crate) async fn lists_of(&self, org: &OrgId) -> Result<Lists, StoreError> {
+        // The flags of the server are those of the organisation that owns the machine; others have them as settings.
+        if *org == OrgId::local() {
+            return Ok(self.settings().resolution.lists.clone());
+        }
+        Ok(self.rules().of(org).await?.lists())
     }
 
     /// Which tools a client with these lists gets.
@@ -104,7 +111,7 @@ impl App {
     ) -> Result<Resolution, ResolveError> {
         let catalogue = self.toolsets().catalogue(org).await?;
         let view = catalogue.view();
-        let (global, stale) = view.resolve_anyway(&self.lists_of(org));
+        let (global, stale) = view.resolve_anyway(&self.lists_of(org).await?);
         let allowed = match extent {
             Extent::Everything => global,
             Extent::Toolset(id) => global.only_toolset(&view, id),

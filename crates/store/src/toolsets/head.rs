@@ -148,8 +148,9 @@ impl WriteTx {
         Ok(changed > 0)
     }
 
-    /// Removes a toolset and all its rows. Whether there was one.
+    /// Removes a toolset and all its rows; settings name it no longer. Whether there was one.
     pub async fn uninstall_toolset(&mut self, id: &ToolsetId) -> Result<bool, StoreError> {
+        self.replace_default_toolset(id, None).await?;
         let deleted = execute!(
             self,
             sqlx::query("DELETE FROM toolsets WHERE organization_id = $1 AND id = $2")
