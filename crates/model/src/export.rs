@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::launch::Launch;
-use crate::placeholder::{Template, is_variable};
+use crate::placeholder::{Template, is_strict_placeholder, is_variable};
 use crate::toolset::{Definition, McpServer};
 
 /// Puts a placeholder in place of every literal in environments and headers. Which arguments and addresses look like a
@@ -18,6 +18,29 @@ pub fn without_secrets(mut definition: Definition) -> (Definition, Vec<String>) 
         look(server, &mut suspicious);
     }
     (definition, suspicious)
+}
+
+/// The same as everybody may have it. Organisations that share a server take nothing but `${ENV:NAME}` for a variable or a header, so
+/// that is what every value becomes: `Bearer ${TOKEN}` too, which `local` may write. One that is empty is left out.
+pub fn for_everybody(definition: Definition) -> (Definition, Vec<String>) {
+    let (mut definition, suspicious) = without_secrets(definition);
+    for server in &mut definition.servers {
+        let (Launch::Stdio { env: values, .. } | Launch::Remote { headers: values, .. }) = &mut server.launch;
+        values.retain(|_, value| !value.as_str().is_empty());
+        for (name, value) in values.iter_mut().filter(|(_, value)| !is_strict_placeholder(value.as_str())) {
+            let wanted = value.names().next().filter(|_| value.is_whole()).unwrap_or(name);
+            *value = strict_placeholder_for(wanted);
+        }
+    }
+    (definition, suspicious)
+}
+
+/// `${ENV:NAME}` for something of this name.
+fn strict_placeholder_for(name: &str) -> Template {
+    let plain: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).take(120).collect();
+    let variable = if is_variable(&plain) { plain } else { format!("V_{plain}") };
+    format!("${{ENV:{variable}}}").parse().unwrap_or_else(|_| Template::literal(""))
 }
 
 fn replace_literals(values: &mut BTreeMap<String, Template>) {
@@ -223,6 +246,56 @@ mod tests {
         ] {
             assert!(!looks_like_a_secret(text), "{text}");
         }
+    }
+
+    #[test]
+    fn everybody_takes_what_is_published() {
+        let env: BTreeMap<String, String> = [
+            ("A", "literal"),
+            ("B", "${ENV:MINE}"),
+            ("C", "Bearer ${T}"),
+            ("D", "${plain}"),
+            ("E", ""),
+            ("F", "${HOME}/data"),
+            ("g-h", "x"),
+            ("1st", "x"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        let remote = server(RawLaunch {
+            url: Some("https://a.example/mcp".into()),
+            headers: env.clone(),
+            ..RawLaunch::default()
+        });
+        let definition = Definition {
+            id: "app".parse().unwrap(),
+            name: "App".parse().unwrap(),
+            version: "1.0.0".parse().unwrap(),
+            description: None,
+            tools: Vec::new(),
+            overrides: Vec::new(),
+            servers: vec![remote],
+            skills: Vec::new(),
+            python: crate::PythonNeeds::default(),
+            permissions: crate::Permissions::default(),
+        };
+        let (published, suspicious) = for_everybody(definition);
+        assert!(suspicious.is_empty());
+        let Launch::Remote { headers, .. } = &published.servers[0].launch else { panic!("it is remote") };
+        let shown: Vec<_> = headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "1st=${ENV:V_1ST}",
+                "A=${ENV:A}",
+                "B=${ENV:MINE}",
+                "C=${ENV:C}",
+                "D=${ENV:PLAIN}",
+                "F=${ENV:F}",
+                "g-h=${ENV:G_H}"
+            ]
+        );
+        assert!(headers.values().all(|value| is_strict_placeholder(value.as_str())));
     }
 
     #[test]

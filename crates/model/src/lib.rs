@@ -8,8 +8,10 @@ pub mod audit;
 pub mod builtin;
 pub mod call;
 pub mod chat;
+pub mod copy;
 mod credential;
 pub mod export;
+pub mod gallery;
 pub mod hash;
 pub mod id;
 pub mod installed;
@@ -52,6 +54,10 @@ pub use call::{
     ToolCall, args_digest,
 };
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
+pub use copy::NotItsId;
+pub use gallery::{
+    GalleryCard, GalleryEntry, GalleryFile, GalleryServer, GallerySkill, GallerySummary, GalleryTool, Publication,
+};
 pub use hash::{ContentHash, Hasher};
 pub use id::{
     AuditId, ChatId, IdError, InvitationId, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId,

@@ -18,6 +18,7 @@ use crate::access::origin::HostRule;
 use crate::access::people::Tries;
 use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
+use crate::gallery::Gallery;
 use crate::gateway::Gateway;
 use crate::page::PageFiles;
 use crate::recent::Recent;
@@ -109,6 +110,7 @@ struct Inner {
     events: Events,
     calls: Calls,
     inbox: Inbox,
+    gallery: Gallery,
     stage: Stage,
     gateway: Gateway,
     metrics: Option<PrometheusHandle>,
@@ -161,6 +163,7 @@ impl App {
         };
         let calls = Calls::new(&settings, &store, rooms);
         let inbox = Inbox::new(&settings.data);
+        let gallery = Gallery::new(&settings.data, store.clone());
         Self(Arc::new(Inner {
             store,
             tokens: Recent::default(),
@@ -176,6 +179,7 @@ impl App {
             events,
             calls,
             inbox,
+            gallery,
             stage,
             gateway: Gateway::new(),
             metrics,
@@ -284,6 +288,10 @@ impl App {
         &self.0.inbox
     }
 
+    pub(crate) fn gallery(&self) -> &Gallery {
+        &self.0.gallery
+    }
+
     /// Removes what a killed server left half-way. Only for whoever has the data folder alone.
     pub async fn tidy_up(&self) {
         if let Err(error) = self.0.inbox.clear() {
@@ -291,6 +299,9 @@ impl App {
         }
         if let Err(error) = self.0.toolsets.tidy_up().await {
             tracing::warn!(%error, "what was left of an import could not be cleared up");
+        }
+        if let Err(error) = self.0.gallery.tidy_up().await {
+            tracing::warn!(%error, "bundles that nothing published needs could not be removed");
         }
         if let Err(error) = self.0.calls.take_up().await {
             tracing::warn!(%error, "the calls of the server that ran before could not be looked after");

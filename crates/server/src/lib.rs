@@ -10,6 +10,7 @@ mod calls;
 mod edge;
 pub mod elsewhere;
 mod events;
+mod gallery;
 mod gateway;
 mod home;
 mod impatient;

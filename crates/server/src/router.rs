@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    audit, calls, chats, events, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs, people,
-    processes, secrets, session, settings, tokens, tools, toolsets, workspace,
+    audit, calls, chats, events, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs,
+    people, processes, secrets, session, settings, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -87,6 +87,11 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(toolsets::get::get_toolset, toolsets::uninstall::uninstall_toolset))
         .routes(routes!(toolsets::enable::enable_toolset))
         .routes(routes!(toolsets::trust::trust_toolset))
+        .routes(routes!(toolsets::publish::publish_toolset))
+        .routes(routes!(toolsets::unpublish::unpublish_toolset))
+        .routes(routes!(gallery::list::list_gallery))
+        .routes(routes!(gallery::get::get_gallery_toolset))
+        .routes(routes!(gallery::adopt::adopt_toolset))
         .routes(routes!(toolsets::prepare::prepare_toolset))
         .routes(routes!(toolsets::export::export_toolset))
         .routes(routes!(toolsets::files::list_toolset_files))

@@ -125,6 +125,25 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
     }
 }
 
+/// Somebody who may look at what is published: a person who signed in, of whatever organisation or none, or a token with the scope
+/// `use`. What they are makes no difference to what they see.
+pub(crate) struct MayBrowse;
+
+impl FromRequestParts<App> for MayBrowse {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match authenticate(app, &parts.method, &parts.headers).await? {
+            Proven::Person(_) => Ok(Self),
+            Proven::Token(principal) if UseScope::admits(&principal) => Ok(Self),
+            Proven::Token(principal) => {
+                let has = principal.has();
+                Err(ApiError::new(Code::Forbidden, format!("this needs {}; {has}", UseScope::TAKES)))
+            }
+        }
+    }
+}
+
 /// Whoever runs the server: the holder of the token in its data folder, which is nobody's and of the organisation `local`.
 pub(crate) struct Operator {
     pub(crate) who: String,

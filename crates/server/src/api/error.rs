@@ -27,6 +27,7 @@ pub(crate) enum Code {
     InvalidSkillBundle,
     InvalidMcpPlaceholder,
     AmbiguousServerId,
+    PublicSlugConflict,
     McpServerNotConnected,
     NeedsTrust,
     /// A tool is not what was accepted.
@@ -60,6 +61,7 @@ impl Code {
             Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
             Self::InvalidMcpPlaceholder => "INVALID_MCP_PLACEHOLDER",
             Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
+            Self::PublicSlugConflict => "PUBLIC_SLUG_CONFLICT",
             Self::McpServerNotConnected => "MCP_SERVER_NOT_CONNECTED",
             Self::NeedsTrust => "NEEDS_TRUST",
             Self::Quarantined => "QUARANTINED",
@@ -91,6 +93,7 @@ impl Code {
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
             Self::Conflict
             | Self::AmbiguousServerId
+            | Self::PublicSlugConflict
             | Self::McpServerNotConnected
             | Self::NeedsTrust
             | Self::Quarantined => StatusCode::CONFLICT,

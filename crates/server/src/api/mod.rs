@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod chats;
 pub(crate) mod error;
 pub(crate) mod events;
+pub(crate) mod gallery;
 pub(crate) mod input;
 pub(crate) mod invitations;
 pub(crate) mod list;

@@ -61,6 +61,10 @@ impl Toolsets {
         }
         let _turn = self.turn(org, &id).await;
         let before = self.store.read_beside(org).await?.installed(&id).await?;
+        // A copy takes nobody's place.
+        if how.adopted_from.is_some() && before.is_some() {
+            return Err(ToolsetError::Taken(id));
+        }
         let plan = Plan::new(&parcel.bundle, before.as_ref());
         if before.as_ref().is_some_and(|before| before.toolset.user_mcp) {
             return Err(ToolsetError::IsServer(id));
@@ -131,7 +135,8 @@ impl Toolsets {
         let details = json!({
             "version": definition.version, "source": new.source_type.as_str(), "trusted": trust, "adoptedFrom": new.adopted_from,
         });
-        tx.audit(who, "toolset.imported", definition.id.as_str(), &details).await?;
+        let action = if new.adopted_from.is_some() { "toolset.adopted" } else { "toolset.imported" };
+        tx.audit(who, action, definition.id.as_str(), &details).await?;
         Ok(tx.commit().await?)
     }
 }

@@ -1,5 +1,6 @@
-//! Toolsets: how one comes in, goes out and goes away, what its code says, and which tools all of them make together.
+//! Toolsets: how one comes in, goes out, is published and goes away, what its code says, and which tools all of them make together.
 
+mod adopt;
 mod artifact;
 mod callable;
 mod catalogue;
@@ -11,6 +12,7 @@ mod parcel;
 mod plan;
 mod program;
 mod provided;
+mod publish;
 mod remove;
 mod servers;
 mod shelf;
@@ -25,6 +27,7 @@ use kitbag_python::Workers;
 use kitbag_store::Store;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
+pub(crate) use adopt::Adoption;
 use callable::Known;
 pub(crate) use callable::{Callable, Runs};
 pub(crate) use catalogue::{Catalogue, Provider, Tool};

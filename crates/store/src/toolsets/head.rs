@@ -148,9 +148,11 @@ impl WriteTx {
         Ok(changed > 0)
     }
 
-    /// Removes a toolset and all its rows; settings name it no longer. Whether there was one.
+    /// Removes a toolset and all its rows; settings name it no longer. Whether there was one. If it is published, it is taken back: the
+    /// gallery has nothing that nobody could take back any more.
     pub async fn uninstall_toolset(&mut self, id: &ToolsetId) -> Result<bool, StoreError> {
         self.replace_default_toolset(id, None).await?;
+        self.take_back(id).await?;
         let deleted = execute!(
             self,
             sqlx::query("DELETE FROM toolsets WHERE organization_id = $1 AND id = $2")

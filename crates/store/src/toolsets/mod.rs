@@ -10,4 +10,5 @@ mod servers;
 mod trust;
 
 pub use install::InstallError;
+pub(crate) use install::to_json;
 pub use pins::AcceptError;

@@ -32,7 +32,7 @@ pub(crate) async fn get_toolset(
 }
 
 /// A toolset with everything in it; none if there is none.
-pub(super) async fn detail(
+pub(crate) async fn detail(
     app: &App,
     org: &OrgId,
     id: &ToolsetId,

@@ -9,8 +9,10 @@ pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod overrides;
 pub(crate) mod prepare;
+pub(crate) mod publish;
 pub(crate) mod trust;
 pub(crate) mod uninstall;
+pub(crate) mod unpublish;
 mod view;
 
 use kitbag_model::ToolsetId;
