@@ -284,7 +284,7 @@ test.describe('in an organisation', () => {
     await expect(page.getByText('It is not saved')).toHaveCount(0);
     await page.getByRole('button', { name: 'Make the toolset' }).click();
     await expect(page).toHaveURL(`${kitbag.url}/o/acme/toolsets/desk`);
-    await expect(page.getByText('Private', { exact: true })).toBeVisible();
+    await expect(page.getByText('who made it, and who manages')).toBeVisible();
     expect(await stored(page)).not.toContain(SECRET);
     const made = await ada.ask('GET', '/v1/orgs/acme/toolsets/desk');
     expect(made.mcpServers.map((one: any) => [one.serverId, one.env, one.headers])).toEqual([

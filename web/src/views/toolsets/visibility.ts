@@ -7,7 +7,7 @@ export const SEEN = {
   private: {
     icon: Lock,
     label: 'Private',
-    means: 'You, and those who manage the organisation.',
+    means: 'Whoever made it, and those who manage the organisation.',
   },
   org: {
     icon: Users,

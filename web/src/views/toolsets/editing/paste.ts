@@ -53,7 +53,11 @@ function serversIn(value: unknown): [name: string, server: Json][] {
   if (isServer(value)) return [[text(value.name) || text(value.id) || 'server', value]];
   for (const key of ['mcpServers', 'mcp_servers', 'servers', 'mcp', 'context_servers']) {
     const inner = value[key];
-    if (Array.isArray(inner)) return inner.filter(isObject).filter(isServer).map((one) => [text(one.id) || text(one.name), one]);
+    if (Array.isArray(inner))
+      return inner
+        .filter(isObject)
+        .filter(isServer)
+        .map((one) => [text(one.id) || text(one.name), one]);
     if (isObject(inner)) return serversIn(inner);
   }
   return Object.entries(value).filter((entry): entry is [string, Json] => isServer(entry[1]));
