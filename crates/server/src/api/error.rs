@@ -127,8 +127,8 @@ pub(crate) struct ApiError {
     details: Option<Value>,
     /// After how many seconds trying again may help.
     retry_after: Option<u32>,
-    /// What to bring, as `WWW-Authenticate` tells it, where that is more than a token.
-    challenge: Option<String>,
+    /// What to bring, as `WWW-Authenticate` tells it, where that is more than a token. Boxed, since few have it and all carry its room.
+    challenge: Option<Box<HeaderValue>>,
 }
 
 /// An error as it is written.
@@ -160,8 +160,8 @@ impl ApiError {
     }
 
     /// The same, and what to bring instead.
-    pub(crate) fn challenged(self, challenge: String) -> Self {
-        Self { challenge: Some(challenge), ..self }
+    pub(crate) fn challenged(self, challenge: &str) -> Self {
+        Self { challenge: HeaderValue::from_str(challenge).ok().map(Box::new), ..self }
     }
 
     pub(crate) fn code(&self) -> Code {
@@ -208,7 +208,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = ErrorBody { code: self.code.as_str().to_owned(), message: self.message, details: self.details };
         let mut response = (self.code.status(), Json(body)).into_response();
-        let challenge = self.challenge.and_then(|text| HeaderValue::from_str(&text).ok());
+        let challenge = self.challenge.map(|challenge| *challenge);
         match self.code {
             Code::Unauthorized => {
                 let challenge = challenge.unwrap_or(HeaderValue::from_static("Bearer realm=\"kitbag\""));
