@@ -106,6 +106,20 @@ impl TestDatabase {
         rows.expect("read the table")
     }
 
+    /// How many people it knows.
+    pub async fn people(&self) -> i64 {
+        let query = "SELECT count(*) FROM users";
+        let count = match self.postgres {
+            None => {
+                let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+                let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+                sqlx::query_scalar(query).fetch_one(&mut connection).await
+            }
+            Some(_) => sqlx::query_scalar(query).fetch_one(&mut self.connect(SUPERUSER).await).await,
+        };
+        count.expect("read the table")
+    }
+
     /// Opens it.
     pub async fn open(&self) -> Store {
         Store::open(&self.location()).await.expect("the test database opens")

@@ -29,11 +29,6 @@ impl Sight {
         Ok(Self { org: org.clone(), audience, hidden })
     }
 
-    /// Whether they are still the eyes of such a listener: somebody's role may have changed.
-    pub(crate) fn is_of(&self, audience: Audience) -> bool {
-        self.audience == audience
-    }
-
     /// An event as this listener hears it; none if it does not.
     pub(crate) async fn seen<'e>(&mut self, app: &App, event: &'e Event) -> Option<Cow<'e, Value>> {
         let whole = Some(Cow::Borrowed(&event.data));

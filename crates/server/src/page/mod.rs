@@ -7,6 +7,7 @@
 
 mod files;
 pub(crate) mod oauth;
+mod sign_in;
 
 use axum::Router;
 use axum::extract::State;
@@ -49,8 +50,12 @@ pub(crate) fn routes() -> Router<App> {
     for door in DOORS {
         router = router.route(door, get(view_of));
     }
-    router = router.route("/join", get(join));
-    router.route("/oauth/start/{org}/{server}", get(oauth::start)).route("/oauth/callback/{org}", get(oauth::callback))
+    router
+        .route("/join", get(join))
+        .route("/oauth/start/{org}/{server}", get(oauth::start))
+        .route("/oauth/callback/{org}", get(oauth::callback))
+        .route("/sign-in/{issuer}", get(sign_in::begin))
+        .route("/sign-in/{issuer}/callback", get(sign_in::callback))
 }
 
 async fn index(

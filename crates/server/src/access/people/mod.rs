@@ -1,6 +1,8 @@
 //! People who sign in: proven once by a password or an issuer, then by a cookie that is theirs in every organisation.
 
+pub(crate) mod admit;
 pub(crate) mod password;
+pub(crate) mod return_to;
 mod tries;
 
 use axum::extract::FromRequestParts;
@@ -106,7 +108,7 @@ impl FromRequestParts<App> for Person {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         match authenticate(app, &parts.method, &parts.headers).await? {
             Proven::Person(person) => Ok(Self(person)),
-            Proven::Token(_) => {
+            Proven::Token(_) | Proven::Lent(_) => {
                 Err(ApiError::new(Code::Forbidden, "this is for people who signed in; a token is no person"))
             }
         }
