@@ -6,6 +6,7 @@ pub mod embedded;
 pub(crate) mod noted;
 pub(crate) mod origin;
 pub(crate) mod people;
+pub(crate) mod permissions;
 pub(crate) mod session;
 
 use axum::extract::{Request, State};
