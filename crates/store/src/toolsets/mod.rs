@@ -8,6 +8,7 @@ mod parts;
 mod pins;
 mod servers;
 mod trust;
+mod whole;
 
 pub use install::InstallError;
 pub use pins::AcceptError;
