@@ -2,6 +2,7 @@
 
 mod audit;
 mod chat;
+mod gallery;
 mod lists;
 mod mcp;
 mod tool;
@@ -14,6 +15,7 @@ use clap_complete::Shell;
 
 pub(crate) use audit::{AuditCommand, AuditFilterFlags, AuditFormat};
 pub(crate) use chat::ChatCommand;
+pub(crate) use gallery::{GalleryCommand, PublishCommand};
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
@@ -68,6 +70,9 @@ pub(crate) enum Command {
     /// Make, check, install, change and take along toolsets
     #[command(subcommand)]
     Toolset(ToolsetCommand),
+    /// Look at what organisations published, and adopt it
+    #[command(subcommand)]
+    Gallery(GalleryCommand),
     /// List, read and call the tools of all toolsets
     #[command(subcommand)]
     Tool(ToolCommand),
@@ -472,6 +477,8 @@ pub(crate) enum ToolsetCommand {
         /// The toolset
         id: String,
     },
+    #[command(flatten)]
+    Publishing(PublishCommand),
     /// List what is overridden in a toolset
     Overrides {
         /// The toolset; builtin for the built-in tools
@@ -552,6 +559,15 @@ pub(crate) enum AdminCommand {
         #[arg(long)]
         email: String,
     },
+    /// Delete now what is older than organisations want it kept: chats that nobody touched, and lines of the audit
+    Retain {
+        /// The URL of the role that owns the tables on PostgreSQL: deletes lines of the audit, which the role that serves cannot, and
+        /// nothing else
+        #[arg(long, env = "KITBAG_OWNER_DATABASE", value_name = "OWNER_URL", hide_env_values = true)]
+        database: Option<String>,
+    },
+    /// Seal all secrets with the first line of the master key's file, so that the lines below it are needed no more
+    Reseal,
     /// Make, list and revoke API tokens
     #[command(subcommand)]
     Token(TokenCommand),

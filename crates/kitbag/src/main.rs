@@ -46,6 +46,7 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Chat(command) => commands::chat::run(&place, command, output).await,
             Command::Workspace { chat, command } => commands::workspace::run(&place, chat, command, output).await,
             Command::Toolset(command) => commands::toolset::run(&place, command, output).await,
+            Command::Gallery(command) => commands::gallery::run(&place, command, output).await,
             Command::Tool(command) => commands::tool::run(&place, command, output).await,
             Command::Mcp(command) => commands::mcp::run(&place, command, output).await,
             Command::Audit(command) => commands::audit::run(&place, command, output).await,

@@ -36,8 +36,12 @@ actions! {
     AccessRefused = "access.refused",
     /// The audit was taken along.
     AuditExported = "audit.exported",
+    /// Old lines of the audit were removed.
+    AuditTrimmed = "audit.trimmed",
     /// A chat was deleted with everything in it.
     ChatDeleted = "chat.deleted",
+    /// A chat that nobody touched for as long as the organisation says was deleted.
+    ChatExpired = "chat.expired",
     /// Somebody came in by an invitation.
     InvitationAccepted = "invitation.accepted",
     /// A way in was made.
@@ -84,6 +88,12 @@ actions! {
     OverrideSet = "override.set",
     /// Something that a tool left running was ended.
     ProcessStopped = "process.stopped",
+    /// A secret of the organisation was taken away.
+    SecretDeleted = "secret.deleted",
+    /// A secret of the organisation was given.
+    SecretSet = "secret.set",
+    /// What the organisation says about itself is other than before.
+    SettingsUpdated = "settings.updated",
     /// A token was made.
     TokenCreated = "token.created",
     /// A token was ended.
@@ -98,6 +108,10 @@ actions! {
     ToolCallCancelled = "tool_call.cancelled",
     /// Somebody said no to a call.
     ToolCallDenied = "tool_call.denied",
+    /// A published toolset was copied into the organisation.
+    ToolsetAdopted = "toolset.adopted",
+    /// A toolset was made of servers and skills.
+    ToolsetCreated = "toolset.created",
     /// A toolset was turned off.
     ToolsetDisabled = "toolset.disabled",
     /// A toolset was turned on.
@@ -108,10 +122,16 @@ actions! {
     ToolsetImported = "toolset.imported",
     /// What a toolset's tools need was built, and their code was looked into.
     ToolsetPrepared = "toolset.prepared",
+    /// A toolset was published for everybody.
+    ToolsetPublished = "toolset.published",
     /// Somebody said yes to a toolset as it is.
     ToolsetTrusted = "toolset.trusted",
     /// A toolset was removed.
     ToolsetUninstalled = "toolset.uninstalled",
+    /// A toolset that was published was taken back.
+    ToolsetUnpublished = "toolset.unpublished",
+    /// The servers and skills of a toolset are other than before.
+    ToolsetUpdated = "toolset.updated",
     /// What no state of a workspace needs any more was forgotten.
     WorkspaceCollected = "workspace.collected",
 }

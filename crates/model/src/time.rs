@@ -34,6 +34,14 @@ impl Timestamp {
         Self(self.0.replace_time(time::Time::MIDNIGHT).saturating_add(time::Duration::hours(self.0.hour().into())))
     }
 
+    /// Before everything that is written down anywhere here.
+    pub const EPOCH: Self = Self(OffsetDateTime::UNIX_EPOCH);
+
+    /// So many days earlier.
+    pub fn minus_days(self, days: u64) -> Self {
+        Self(self.0.saturating_sub(time::Duration::days(i64::try_from(days).unwrap_or(i64::MAX))))
+    }
+
     /// So many seconds later.
     pub fn plus_seconds(self, seconds: u32) -> Self {
         Self(self.0.saturating_add(time::Duration::seconds(seconds.into())))
@@ -99,5 +107,10 @@ mod tests {
         assert!(now < now.plus_seconds(1));
         let at: Timestamp = "2026-01-02T23:59:59.999Z".parse().unwrap();
         assert_eq!(at.hour().to_string(), "2026-01-02T23:00:00.000Z");
+        assert!(Timestamp::EPOCH < now.minus_days(7));
+        assert_eq!(
+            "2026-03-01T00:00:00Z".parse::<Timestamp>().unwrap().minus_days(1).to_string(),
+            "2026-02-28T00:00:00.000Z"
+        );
     }
 }

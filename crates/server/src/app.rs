@@ -20,10 +20,12 @@ use crate::access::origin::HostRule;
 use crate::access::people::Tries;
 use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
+use crate::gallery::Gallery;
 use crate::gateway::Gateway;
 use crate::page::PageFiles;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
+use crate::rules::{OrganizationsRules, Rules};
 use crate::servers::{ServerSettings, Servers};
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
@@ -59,6 +61,8 @@ pub struct Settings {
     pub servers: ServerSettings,
     /// Which tools clients get.
     pub resolution: ResolutionSettings,
+    /// What organisations other than `local` may have.
+    pub organizations: OrganizationsRules,
     /// How many requests a second one client may make at the MCP endpoint; 0 is no limit.
     pub mcp_rate: u32,
     /// How long a request may take.
@@ -95,6 +99,8 @@ struct Inner {
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
     refusals: Refusals,
+    people_seen: AtomicBool,
+    rules: Rules,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -104,6 +110,7 @@ struct Inner {
     events: Events,
     calls: Calls,
     inbox: Inbox,
+    gallery: Gallery,
     stage: Stage,
     gateway: Gateway,
     metrics: Option<PrometheusHandle>,
@@ -139,9 +146,15 @@ impl App {
     ) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let events = Events::new();
-        let workspaces =
-            Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
-        let servers = Servers::new(&settings, &store, &events, workers.shared_keeper());
+        let rules = Rules::new(&store, settings.organizations.clone(), settings.egress.clone());
+        let workspaces = Workspaces::new(
+            settings.data.clone(),
+            store.clone(),
+            settings.workspace_limits,
+            rules.clone(),
+            events.clone(),
+        );
+        let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper());
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);
@@ -152,14 +165,18 @@ impl App {
             servers: servers.clone(),
             events: events.clone(),
             stage: stage.clone(),
+            rules: rules.clone(),
         };
         let calls = Calls::new(&settings, &store, rooms);
         let inbox = Inbox::new(&settings.data);
+        let gallery = Gallery::new(&settings.data, store.clone());
         Self(Arc::new(Inner {
             store,
             tokens: Recent::default(),
             tries: Tries::default(),
             refusals: Refusals::default(),
+            people_seen: AtomicBool::new(false),
+            rules,
             settings,
             hosts,
             workspaces,
@@ -169,6 +186,7 @@ impl App {
             events,
             calls,
             inbox,
+            gallery,
             stage,
             gateway: Gateway::new(),
             metrics,
@@ -211,6 +229,31 @@ impl App {
     /// Who was refused something a moment ago.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.0.refusals
+    }
+
+    /// Whether somebody was found who signs in here.
+    pub(crate) fn people_seen(&self) -> bool {
+        self.0.people_seen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn see_people(&self) {
+        self.0.people_seen.store(true, Ordering::Relaxed);
+    }
+
+    /// What holds for organisations.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.0.rules
+    }
+
+    /// An organisation says something else about itself. Whoever keeps to it must know at once.
+    pub(crate) async fn settings_changed(&self, org: &OrgId, changed: &[String]) {
+        if let Err(error) = self.0.rules.changed(org).await {
+            tracing::error!(%error, %org, "settings that were changed could not be read again");
+        }
+        let is_about = |section: &str| changed.iter().any(|key| key.starts_with(section));
+        if is_about("network.") || is_about("resolution.") {
+            self.tools_changed(org, "", "settings").await;
+        }
     }
 
     /// How it is set up.
@@ -256,6 +299,10 @@ impl App {
         &self.0.inbox
     }
 
+    pub(crate) fn gallery(&self) -> &Gallery {
+        &self.0.gallery
+    }
+
     /// Removes what a killed server left half-way. Only for whoever has the data folder alone.
     pub async fn tidy_up(&self) {
         if let Err(error) = self.0.inbox.clear() {
@@ -263,6 +310,9 @@ impl App {
         }
         if let Err(error) = self.0.toolsets.tidy_up().await {
             tracing::warn!(%error, "what was left of an import could not be cleared up");
+        }
+        if let Err(error) = self.0.gallery.tidy_up().await {
+            tracing::warn!(%error, "bundles that nothing published needs could not be removed");
         }
         if let Err(error) = self.0.calls.take_up().await {
             tracing::warn!(%error, "the calls of the server that ran before could not be looked after");

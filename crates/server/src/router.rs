@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    audit, calls, chats, events, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs, people,
-    processes, session, tokens, tools, toolsets, workspace,
+    audit, calls, chats, events, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs,
+    people, processes, secrets, session, settings, skills, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -82,11 +82,23 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(workspace::restore::restore_workspace_file))
         .routes(routes!(workspace::gc::gc_workspace))
         .routes(routes!(workspace::fsck::fsck_workspace))
-        .routes(routes!(toolsets::list::list_toolsets))
+        .routes(routes!(toolsets::list::list_toolsets, toolsets::create::create_toolset))
         .routes(routes!(toolsets::import::import_toolset))
-        .routes(routes!(toolsets::get::get_toolset, toolsets::uninstall::uninstall_toolset))
+        .routes(routes!(
+            toolsets::get::get_toolset,
+            toolsets::update::update_toolset,
+            toolsets::uninstall::uninstall_toolset
+        ))
+        .routes(routes!(toolsets::skill::get_toolset_skill))
+        .routes(routes!(toolsets::file::get_toolset_file))
+        .routes(routes!(skills::check::check_skill))
         .routes(routes!(toolsets::enable::enable_toolset))
         .routes(routes!(toolsets::trust::trust_toolset))
+        .routes(routes!(toolsets::publish::publish_toolset))
+        .routes(routes!(toolsets::unpublish::unpublish_toolset))
+        .routes(routes!(gallery::list::list_gallery))
+        .routes(routes!(gallery::get::get_gallery_toolset))
+        .routes(routes!(gallery::adopt::adopt_toolset))
         .routes(routes!(toolsets::prepare::prepare_toolset))
         .routes(routes!(toolsets::export::export_toolset))
         .routes(routes!(toolsets::files::list_toolset_files))
@@ -119,6 +131,9 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(people::password::change_password))
         .routes(routes!(orgs::list::list_organizations, orgs::create::create_organization))
         .routes(routes!(orgs::get::get_organization, orgs::update::update_organization))
+        .routes(routes!(settings::get::get_settings, settings::update::update_settings))
+        .routes(routes!(secrets::list::list_secrets))
+        .routes(routes!(secrets::set::set_secret, secrets::delete::delete_secret))
         .routes(routes!(members::list::list_members))
         .routes(routes!(members::update::update_member, members::remove::remove_member))
         .routes(routes!(invitations::list::list_invitations, invitations::create::create_invitation))
@@ -131,5 +146,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(audit::export::export_audit))
         .routes(routes!(machine::facts::get_server))
         .routes(routes!(machine::checks::check_server))
+        .routes(routes!(machine::retain::retain))
+        .routes(routes!(machine::reseal::reseal))
         .routes(routes!(machine::connections::list_connections))
 }

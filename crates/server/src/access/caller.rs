@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use kitbag_model::{BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
+use kitbag_model::{Audience, BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
 
 use super::origin::only;
 use super::people::{self, SignedIn};
@@ -84,6 +84,11 @@ pub(crate) struct Author {
 }
 
 impl<S> Caller<S> {
+    /// Whose eyes look at the organisation's toolsets.
+    pub(crate) fn audience(&self) -> Audience {
+        Audience::of(&self.org, self.role, self.user)
+    }
+
     /// Who changes what this request changes.
     pub(crate) fn author(&self) -> Author {
         Author { user: self.user, who: self.who.clone() }
@@ -124,6 +129,25 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
         let manages = principal.scopes.contains(Scope::Manage);
         let Principal { org, role, user, at_page, who, .. } = principal;
         Ok(Self { org, manages, role, user, at_page, who, right: PhantomData })
+    }
+}
+
+/// Somebody who may look at what is published: a person who signed in, of whatever organisation or none, or a token with the scope
+/// `use`. What they are makes no difference to what they see.
+pub(crate) struct MayBrowse;
+
+impl FromRequestParts<App> for MayBrowse {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match authenticate(app, &parts.method, &parts.headers).await? {
+            Proven::Person(_) => Ok(Self),
+            Proven::Token(principal) if UseScope::admits(&principal) => Ok(Self),
+            Proven::Token(principal) => {
+                let has = principal.has();
+                Err(ApiError::new(Code::Forbidden, format!("this needs {}; {has}", UseScope::TAKES)))
+            }
+        }
     }
 }
 

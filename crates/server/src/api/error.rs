@@ -26,7 +26,10 @@ pub(crate) enum Code {
     InvalidManifest,
     InvalidSkillBundle,
     InvalidMcpPlaceholder,
+    /// Two servers of one toolset have one name.
+    McpServerNameConflict,
     AmbiguousServerId,
+    PublicSlugConflict,
     McpServerNotConnected,
     NeedsTrust,
     /// A tool is not what was accepted.
@@ -59,7 +62,9 @@ impl Code {
             Self::InvalidManifest => "INVALID_MANIFEST",
             Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
             Self::InvalidMcpPlaceholder => "INVALID_MCP_PLACEHOLDER",
+            Self::McpServerNameConflict => "MCP_SERVER_NAME_CONFLICT",
             Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
+            Self::PublicSlugConflict => "PUBLIC_SLUG_CONFLICT",
             Self::McpServerNotConnected => "MCP_SERVER_NOT_CONNECTED",
             Self::NeedsTrust => "NEEDS_TRUST",
             Self::Quarantined => "QUARANTINED",
@@ -85,12 +90,14 @@ impl Code {
             | Self::InvalidBundle
             | Self::InvalidManifest
             | Self::InvalidSkillBundle
-            | Self::InvalidMcpPlaceholder => StatusCode::BAD_REQUEST,
+            | Self::InvalidMcpPlaceholder
+            | Self::McpServerNameConflict => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
             Self::Conflict
             | Self::AmbiguousServerId
+            | Self::PublicSlugConflict
             | Self::McpServerNotConnected
             | Self::NeedsTrust
             | Self::Quarantined => StatusCode::CONFLICT,
@@ -203,7 +210,7 @@ impl IntoResponse for ApiError {
                     .headers_mut()
                     .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kitbag\""));
             }
-            Code::Unavailable | Code::RateLimited => {
+            Code::Unavailable | Code::RateLimited | Code::QuotaExceeded => {
                 let seconds = HeaderValue::from(self.retry_after.unwrap_or(1));
                 response.headers_mut().insert(header::RETRY_AFTER, seconds);
             }

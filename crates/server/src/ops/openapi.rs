@@ -20,6 +20,7 @@ use crate::router::endpoints;
         (name = "chats", description = "Conversations, each with a workspace of its own."),
         (name = "messages", description = "The tree of a chat."),
         (name = "workspace", description = "The folder of a chat, and every state it was ever in."),
+        (name = "gallery", description = "What organisations publish for everybody, and how it is adopted."),
         (name = "people", description = "Signing in, and what a person may see and change of themselves."),
         (name = "organizations", description = "Tenants, their members, and ways in."),
         (name = "tokens", description = "Who may enter, and with which rights."),

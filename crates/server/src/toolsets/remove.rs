@@ -4,6 +4,7 @@ use kitbag_model::{Action, OrgId, ToolsetId};
 use serde_json::json;
 use tracing::Instrument;
 
+use super::install::editable;
 use super::{ToolsetError, Toolsets, blocking};
 
 impl Toolsets {
@@ -35,16 +36,26 @@ impl Toolsets {
         let _turn = self.turn(org, id).await;
         let not_found = || ToolsetError::NotFound(id.to_string());
         let there = self.store.read_beside(org).await?.toolset(id).await?.ok_or_else(not_found)?;
+        if there.is_published() {
+            return Err(ToolsetError::Published);
+        }
         let (shelf, gone) = (self.shelf(org), id.clone());
-        let place = shelf.clone();
-        blocking(move || place.announce_removal(&gone)).await?;
+        let (place, announced) = (shelf.clone(), gone.clone());
+        blocking(move || place.announce_removal(&announced)).await?;
         let mut tx = self.store.write(org).await?;
+        match editable(&mut tx, id).await {
+            Err(ToolsetError::Published) => {
+                blocking(move || shelf.withdraw_removal(&gone)).await;
+                return Err(ToolsetError::Published);
+            }
+            Err(ToolsetError::NotFound(_)) | Ok(_) => {}
+            Err(error) => return Err(error),
+        }
         let was_there = tx.uninstall_toolset(id).await?;
         if was_there {
             tx.audit(who, action, subject, &json!({ "name": there.name, "version": there.version })).await?;
         }
         tx.commit().await?;
-        let gone = id.clone();
         blocking(move || {
             let removed = shelf.remove(&gone);
             if removed.is_ok() {

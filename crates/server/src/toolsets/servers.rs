@@ -9,7 +9,7 @@ use kitbag_model::{
 use kitbag_store::{InstallError, StoreError, WriteTx};
 use serde_json::json;
 
-use super::import::literals;
+use super::install::{editable, refuse_literals};
 use super::{ToolsetError, Toolsets};
 use crate::access::caller::Author;
 
@@ -75,7 +75,7 @@ impl Toolsets {
             requires_confirmation: new.requires_confirmation,
             description: new.description,
         };
-        refuse_literals(org, &server)?;
+        refuse_literals(org, std::slice::from_ref(&server))?;
         let fingerprint = server.fingerprint();
         let mut tx = self.store.write(org).await?;
         let id = match new.id {
@@ -155,8 +155,11 @@ impl Toolsets {
             ..one.server.clone()
         };
         let after = server.fingerprint();
+        if server != one.server || change.name.is_some() || change.id.is_some() {
+            editable(&mut tx, &key.toolset).await?;
+        }
         if server != one.server {
-            refuse_literals(org, &server)?;
+            refuse_literals(org, std::slice::from_ref(&server))?;
             tx.replace_server(&key.toolset, &server).await?;
         }
         // What a person added by hand is trusted as that person changes it. What a bundle brought needs a yes of its own, and so does
@@ -251,12 +254,6 @@ async fn rename(
         Err(StoreError::Exists) => Err(ToolsetError::Taken(to.toolset)),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Organisations that share a server keep no values in it.
-fn refuse_literals(org: &OrgId, server: &McpServer) -> Result<(), ToolsetError> {
-    let literals = literals(std::slice::from_ref(server));
-    if *org == OrgId::local() || literals.is_empty() { Ok(()) } else { Err(ToolsetError::Literal(literals)) }
 }
 
 impl LaunchChange {

@@ -11,4 +11,5 @@ mod trust;
 mod whole;
 
 pub use install::InstallError;
+pub(crate) use install::to_json;
 pub use pins::AcceptError;

@@ -87,6 +87,7 @@ pub(crate) async fn accept_invitation(
     tx.audit(&who, Action::InvitationAccepted, &invitation.id.to_string(), &details).await?;
     tx.audit(&who, Action::MemberAdded, &person.id.to_string(), &details).await?;
     tx.commit().await?;
+    app.events().members_changed(&org, Some(person.id), "joined");
     let view = Json(PersonView::from(person.clone()));
     if !is_new {
         return Ok((StatusCode::OK, view).into_response());

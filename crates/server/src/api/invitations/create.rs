@@ -63,6 +63,7 @@ pub(crate) async fn create_invitation(
     let mut tx = app.store().write(&caller.org).await?;
     let made = invite(&app, &mut tx, &caller.who, &email, role).await?;
     tx.commit().await?;
+    app.events().members_changed(&caller.org, None, "invitations");
     Ok((StatusCode::CREATED, Json(made)))
 }
 

@@ -42,5 +42,6 @@ pub(crate) async fn delete_invitation(
     }
     tx.audit(&caller.who, Action::InvitationDeleted, &path.invitation, &json!({})).await?;
     tx.commit().await?;
+    app.events().members_changed(&caller.org, None, "invitations");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -153,7 +153,7 @@ pub(crate) async fn set_mcp_server_client(
     let grant = if body.grant == GrantBody::Machine { "machine" } else { "person" };
     let details = json!({ "grant": grant, "secret": body.client_secret.is_some(), "key": body.private_key.is_some() });
     let client = body.checked()?;
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     change(&app, &caller.org, &caller.who, &found, Some(client), &details).await
 }
 
@@ -168,7 +168,7 @@ pub(crate) async fn forget_mcp_server_client(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<StatusCode, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     change(&app, &caller.org, &caller.who, &found, None, &json!({ "grant": null })).await
 }
 

@@ -22,7 +22,7 @@ pub(crate) async fn reconnect_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<ServerView>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     found.may_run()?;
     app.note(&caller.org, &caller.who, Action::McpServerReconnected, &found.key.to_string(), &json!({})).await?;
     live::reconnect(&app, &caller.org, &found.key).await?;

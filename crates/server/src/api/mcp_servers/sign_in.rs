@@ -39,7 +39,7 @@ pub(crate) async fn sign_in_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<SignIn>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     found.may_run()?;
     let begun = begin(&app, &caller.org, &caller.who, &found.key).await?;
     let (issuer, scopes) = (begun.started.issuer.clone(), begun.started.scopes.clone());
@@ -57,7 +57,7 @@ pub(crate) async fn sign_out_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<StatusCode, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     let server = address(&app, &caller.org, &found.key).await?;
     app.servers().authorizer().revoke(&server).await.map_err(told)?;
     app.note(&caller.org, &caller.who, Action::McpServerSignedOut, &found.key.to_string(), &json!({})).await?;

@@ -35,7 +35,7 @@ pub(crate) async fn test_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<TestedServer>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     found.may_run()?;
     app.note(&caller.org, &caller.who, Action::McpServerTested, &found.key.to_string(), &json!({})).await?;
     let began = Instant::now();

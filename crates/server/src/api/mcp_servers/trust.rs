@@ -37,7 +37,7 @@ pub(crate) async fn trust_mcp_server(
     PathOf(path): PathOf<ServerPath>,
     JsonBody(body): JsonBody<Trust>,
 ) -> Result<Json<ServerView>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     let server = found.server()?;
     let other_line = body.command_line.is_some_and(|shown| shown != server.server.launch.command_line());
     let fingerprint = server.server.fingerprint();

@@ -45,5 +45,6 @@ pub(crate) async fn revoke_token(
     tx.revoke_token(id).await?;
     tx.audit(&caller.who, Action::TokenRevoked, &path.token, &json!({ "name": token.name })).await?;
     tx.commit().await?;
+    app.events().access_changed();
     Ok(StatusCode::NO_CONTENT)
 }

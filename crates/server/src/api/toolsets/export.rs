@@ -47,6 +47,7 @@ pub(crate) async fn export_toolset(
             "to force out what looks like a secret needs a token with the scope \"manage\"",
         ));
     }
+    app.toolsets().seen(&caller.org, caller.audience(), &id).await?;
     let (installed, bundle) = app.toolsets().export(&caller.org, &id, app.inbox(), query.force).await?;
     if query.force {
         let details = json!({ "version": installed.toolset.version, "force": true });
