@@ -136,12 +136,6 @@ actions! {
     WorkspaceCollected = "workspace.collected",
 }
 
-impl AsRef<str> for Action {
-    fn as_ref(&self) -> &str {
-        self.as_str()
-    }
-}
-
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
