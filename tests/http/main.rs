@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod access;
+mod audit;
 mod browsers;
 mod bundles;
 mod calls;
@@ -22,6 +23,7 @@ mod operations;
 mod overrides;
 mod packages;
 mod people;
+mod permissions;
 mod quotas;
 mod resolution;
 mod restarts;

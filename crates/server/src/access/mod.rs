@@ -8,6 +8,7 @@ pub(crate) mod issuers;
 pub(crate) mod noted;
 pub(crate) mod origin;
 pub(crate) mod people;
+pub(crate) mod permissions;
 pub(crate) mod session;
 pub(crate) mod stay;
 
