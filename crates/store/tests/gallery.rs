@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use kitbag_model::{
-    ContentHash, Definition, GallerySummary, GalleryTool, Install, OrgId, Permissions, PublicSlug, Publication,
-    PythonNeeds, SourceType, ToolsetId, Visibility,
+    ContentHash, Definition, GallerySummary, GalleryTool, Install, McpServer, OrgId, Permissions, PublicSlug,
+    Publication, PythonNeeds, RawLaunch, SourceType, ToolsetId, Visibility,
 };
 use kitbag_store::{PublishError, Store};
 use kitbag_testkit::cluster::{APP, SUPERUSER, run, try_run};
@@ -22,7 +22,7 @@ async fn install(store: &Store, org: &OrgId, id: &str) -> ToolsetId {
             description: None,
             tools: Vec::new(),
             overrides: Vec::new(),
-            servers: Vec::new(),
+            servers: vec![server(id.as_str())],
             skills: Vec::new(),
             python: PythonNeeds::default(),
             permissions: Permissions::default(),
@@ -41,6 +41,16 @@ async fn install(store: &Store, org: &OrgId, id: &str) -> ToolsetId {
     tx.install_toolset(&install, None).await.unwrap();
     tx.commit().await.unwrap();
     id
+}
+
+fn server(id: &str) -> McpServer {
+    McpServer {
+        id: id.parse().unwrap(),
+        launch: RawLaunch { command: Some("nopx".to_owned()), ..RawLaunch::default() }.check().unwrap(),
+        enabled: true,
+        requires_confirmation: None,
+        description: None,
+    }
 }
 
 fn publication(toolset: &ToolsetId, slug: &str) -> Publication {
@@ -147,6 +157,20 @@ on_both! {
         assert!(matches!(publish(&store, &globex, &theirs, "weather").await, Err(PublishError::NotThere)));
         unpublish(&store, &globex, &theirs).await;
         assert!(matches!(publish(&store, &globex, &theirs, "weather").await, Err(PublishError::Taken)), "it stays reserved");
+    }
+
+    /// A server that a person added gets another id, and its toolset with it.
+    async fn a_published_toolset_that_is_renamed_stays_published(database: TestDatabase) {
+        let (store, acme) = database.open_with("acme").await;
+        let app = install(&store, &acme, "app").await;
+        publish(&store, &acme, &app, "weather").await.unwrap();
+        let mut tx = store.write(&acme).await.unwrap();
+        assert!(tx.rename_server(&"app~app".parse().unwrap(), &"new~new".parse().unwrap()).await.unwrap());
+        tx.commit().await.unwrap();
+        let entry = store.gallery().await.unwrap().entry(&slug("weather")).await.unwrap().unwrap();
+        assert_eq!(entry.toolset.as_str(), "new");
+        assert_eq!(unpublish(&store, &acme, &entry.toolset).await, Some(Some(entry.bundle)));
+        assert!(slugs(&store).await.is_empty());
     }
 
     async fn a_list_goes_on_where_it_ended(database: TestDatabase) {
