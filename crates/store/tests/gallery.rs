@@ -248,3 +248,50 @@ async fn the_database_itself_shows_what_is_published_and_lets_nobody_else_change
     run(&mut database.connect(SUPERUSER).await, "DELETE FROM organizations WHERE id = 'acme'").await;
     assert_eq!(slugs(&store).await, ["garden"]);
 }
+
+/// Whatever is published, a page of it costs what the page has.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_five_thousand_reads_little_of_the_rest() {
+    let database = TestDatabase::postgres().await;
+    let (store, _) = database.open_with("acme").await;
+    let mut superuser = database.connect(SUPERUSER).await;
+    run(
+        &mut superuser,
+        "INSERT INTO toolsets (organization_id, id, name, version, enabled, user_mcp, installed_at, updated_at, source_type,
+             manifest_version, visibility, public_slug)
+         SELECT 'acme', 'app-' || n, 'n', '1.0.0', true, false, now(), now(), 'zip', '1', 'public', 'name-' || n
+         FROM generate_series(1, 5000) n",
+    )
+    .await;
+    run(
+        &mut superuser,
+        "INSERT INTO gallery_toolsets (slug, organization_id, published_at, toolset_id, name, version, tool_count, server_count,
+             skill_count, words, summary, bundle_sha256, bundle_size)
+         SELECT 'name-' || n, 'acme', timestamptz '2026-01-01' + n * interval '1 minute', 'app-' || n, 'n', '1.0.0', 0, 0, 0, '',
+             '{}', 'h', 0
+         FROM generate_series(1, 5000) n",
+    )
+    .await;
+    run(&mut superuser, "ANALYZE gallery_toolsets").await;
+    let read =
+        "SELECT (seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_user_tables WHERE relname = 'gallery_toolsets'";
+    let before: i64 = sqlx::query_scalar(read).fetch_one(&mut superuser).await.unwrap();
+    let first = store.gallery().await.unwrap().cards(None, 50).await.unwrap();
+    assert_eq!((first.items[0].slug.as_str(), first.items.len(), first.has_more), ("name-5000", 50, true));
+    let middle = ("2026-01-02T00:00:00.000Z".parse().unwrap(), &slug("name-1440"));
+    let second = store.gallery().await.unwrap().cards(Some(middle), 50).await.unwrap();
+    assert_eq!(second.items[0].slug.as_str(), "name-1439");
+    // A connection tells what it read when it ends.
+    store.close().await;
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        run(&mut superuser, "SELECT pg_stat_clear_snapshot()").await;
+        let after: i64 = sqlx::query_scalar(read).fetch_one(&mut superuser).await.unwrap();
+        if after - before >= 102 {
+            assert!(after - before < 1000, "{} rows were read for two pages of fifty", after - before);
+            return;
+        }
+        assert!(std::time::Instant::now() < end, "the database does not tell what was read");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
