@@ -1,6 +1,8 @@
 //! The configuration: flags, then `KITBAG_*`, then `kitbag.toml`, then defaults. A key that nobody knows is an error:
 //! a mistyped one would otherwise silently do nothing.
 
+mod organizations;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,6 +75,8 @@ struct File {
     drain_seconds: Option<u64>,
     log: Option<String>,
     log_format: Option<String>,
+    #[serde(default)]
+    organizations: organizations::Tables,
 }
 
 /// Everything that a server needs to know before it starts.
@@ -146,6 +150,7 @@ impl Config {
                 })?,
                 header_prefix: header_prefix(flags.header_prefix.or(file.header_prefix))?,
             },
+            organizations: organizations::read(file.organizations)?,
             mcp_rate: flags.mcp_rate.or(file.mcp_rate).unwrap_or(5000),
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             page: page(flags.page.or(file.page))?,

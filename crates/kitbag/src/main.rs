@@ -49,6 +49,7 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Gallery(command) => commands::gallery::run(&place, command, output).await,
             Command::Tool(command) => commands::tool::run(&place, command, output).await,
             Command::Mcp(command) => commands::mcp::run(&place, command, output).await,
+            Command::Audit(command) => commands::audit::run(&place, command, output).await,
             Command::Admin(command) => commands::admin::run(&place, command, output).await,
             Command::Doctor => commands::doctor::run(&place, output).await,
             Command::Openapi => commands::openapi::run(),

@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    calls, chats, events, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs, people,
-    processes, session, tokens, tools, toolsets, workspace,
+    audit, calls, chats, events, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs,
+    people, processes, secrets, session, settings, skills, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -82,9 +82,16 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(workspace::restore::restore_workspace_file))
         .routes(routes!(workspace::gc::gc_workspace))
         .routes(routes!(workspace::fsck::fsck_workspace))
-        .routes(routes!(toolsets::list::list_toolsets))
+        .routes(routes!(toolsets::list::list_toolsets, toolsets::create::create_toolset))
         .routes(routes!(toolsets::import::import_toolset))
-        .routes(routes!(toolsets::get::get_toolset, toolsets::uninstall::uninstall_toolset))
+        .routes(routes!(
+            toolsets::get::get_toolset,
+            toolsets::update::update_toolset,
+            toolsets::uninstall::uninstall_toolset
+        ))
+        .routes(routes!(toolsets::skill::get_toolset_skill))
+        .routes(routes!(toolsets::file::get_toolset_file))
+        .routes(routes!(skills::check::check_skill))
         .routes(routes!(toolsets::enable::enable_toolset))
         .routes(routes!(toolsets::trust::trust_toolset))
         .routes(routes!(toolsets::publish::publish_toolset))
@@ -124,6 +131,9 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(people::password::change_password))
         .routes(routes!(orgs::list::list_organizations, orgs::create::create_organization))
         .routes(routes!(orgs::get::get_organization, orgs::update::update_organization))
+        .routes(routes!(settings::get::get_settings, settings::update::update_settings))
+        .routes(routes!(secrets::list::list_secrets))
+        .routes(routes!(secrets::set::set_secret, secrets::delete::delete_secret))
         .routes(routes!(members::list::list_members))
         .routes(routes!(members::update::update_member, members::remove::remove_member))
         .routes(routes!(invitations::list::list_invitations, invitations::create::create_invitation))
@@ -132,7 +142,11 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(invitations::accept::accept_invitation))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))
+        .routes(routes!(audit::list::list_audit))
+        .routes(routes!(audit::export::export_audit))
         .routes(routes!(machine::facts::get_server))
         .routes(routes!(machine::checks::check_server))
+        .routes(routes!(machine::retain::retain))
+        .routes(routes!(machine::reseal::reseal))
         .routes(routes!(machine::connections::list_connections))
 }

@@ -1,6 +1,7 @@
 //! What each command does.
 
 pub(crate) mod admin;
+pub(crate) mod audit;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod doctor;

@@ -5,24 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::{HeaderMap, Method};
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{ChatId, OrgId};
+use kitbag_model::{Audience, ChatId, OrgId};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, interval_at};
 use tokio_stream::wrappers::ReceiverStream;
 use utoipa::IntoParams;
 
 use super::error::{ApiError, ErrorBody};
 use super::input::QueryOf;
-use crate::access::caller::MayUse;
+use crate::access::caller::{MayUse, Needs, UseScope, authenticate};
 use crate::app::App;
-use crate::events::Event;
+use crate::events::{Event, Sight};
 
 /// How often a line is sent that says nothing but that the connection is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How often it is looked at whether a listener still may, if nothing says that it may not.
+const PROVE_EVERY: Duration = Duration::from_secs(60);
 
 /// So many events are on their way to one listener.
 const ON_THE_WAY: usize = 32;
@@ -39,7 +44,7 @@ pub(crate) struct EventsQuery {
 /// Hear what happens, from now on
 ///
 /// Server-sent events; each has a name (`event:`) and a JSON object (`data:`). A comment is sent every 15 seconds. Nothing is
-/// kept: after a break, ask the API.
+/// kept: after a break, ask the API. It ends when whoever listens may not any more.
 ///
 /// - `ready` `{}`: from here on nothing is missed.
 /// - `tool_call`: a tool call that was asked for, decided, or is over, as `get_tool_call` shows it; a `result` or `logs` of more
@@ -51,10 +56,11 @@ pub(crate) struct EventsQuery {
 ///   stands at another message).
 /// - `workspace_changed` `{"chatId","manifestId","changedPaths","deletedPaths","changedCount","deletedCount","source","sourceRef"}`:
 ///   at most 500 paths each are named.
-/// - `tools_changed` `{"toolsetId","reason"}`: `import`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
+/// - `tools_changed` `{"toolsetId","reason"}`: `import`, `create`, `update`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
 /// - `toolset_progress` `{"toolsetId","message"}`: a line about the environment that is being built.
 /// - `mcp_server` `{"id","status","reason","since"}`: how an MCP server is now; what else there is to know of it, `get_mcp_server` says.
 /// - `process` `{"chatId","processes":[…]}`: what runs now of what calls left running, as `list_processes` shows it.
+/// - `members_changed` `{"userId","reason"}`: `joined`, `role`, `removed`, or, with `userId` null, `invitations`.
 /// - `lagged` `{"missed"}`: so many events were missed, for they were not taken fast enough.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/events", tag = "events",
@@ -64,6 +70,7 @@ pub(crate) struct EventsQuery {
 pub(crate) async fn events(
     State(app): State<App>,
     caller: MayUse,
+    headers: HeaderMap,
     QueryOf(query): QueryOf<EventsQuery>,
 ) -> Result<Response, ApiError> {
     let chat = match query.chat {
@@ -76,14 +83,44 @@ pub(crate) async fn events(
         None => None,
     };
     let (sender, receiver) = mpsc::channel(ON_THE_WAY);
-    tokio::spawn(pass_on(app, caller.org, chat, sender));
+    let sight = Sight::new(&app, &caller.org, caller.audience()).await?;
+    tokio::spawn(pass_on(app, Listener { headers, org: caller.org, chat }, sight, sender));
     let stream = ReceiverStream::new(receiver);
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }
 
-/// Passes on what concerns one listener, until it is gone or the server ends.
-async fn pass_on(app: App, org: OrgId, chat: Option<ChatId>, sender: mpsc::Sender<Result<Sent, Infallible>>) {
-    let (mut bus, mut over) = (app.events().listen(), app.events().over());
+/// Somebody who listens.
+struct Listener {
+    /// What they came with, and prove anew who they are with.
+    headers: HeaderMap,
+    org: OrgId,
+    chat: Option<ChatId>,
+}
+
+impl Listener {
+    fn concerns(&self, event: &Arc<Event>) -> bool {
+        event.org == self.org && (self.chat.is_none() || event.chat.is_none() || event.chat == self.chat)
+    }
+
+    /// What they see now, if they still may hear anything. A database that does not answer is no reason to let somebody go.
+    async fn sight(&self, app: &App, before: Sight) -> Option<Sight> {
+        let proven = async { authenticate(app, &Method::GET, &self.headers).await?.of(app, self.org.as_str()).await };
+        match proven.await {
+            Ok(principal) if UseScope::admits(&principal) => {
+                let audience = Audience::of(&principal.org, principal.role, principal.user);
+                Some(if before.is_of(audience) { before } else { Sight::new(app, &self.org, audience).await.ok()? })
+            }
+            Ok(_) => None,
+            Err(error) => error.into_told().0.status().is_server_error().then_some(before),
+        }
+    }
+}
+
+/// Passes on what concerns one listener, until it is gone, may hear no more, or the server ends.
+async fn pass_on(app: App, listener: Listener, mut sight: Sight, sender: mpsc::Sender<Result<Sent, Infallible>>) {
+    let (mut bus, mut over, mut access) = (app.events().listen(), app.events().over(), app.events().access());
+    // Another server on the same database does not tell what it changed.
+    let mut again = interval_at(Instant::now() + PROVE_EVERY, PROVE_EVERY);
     let mut next = Some(named("ready", &json!({})));
     loop {
         if let Some(event) = next.take() {
@@ -92,21 +129,31 @@ async fn pass_on(app: App, org: OrgId, chat: Option<ChatId>, sender: mpsc::Sende
                 _ = over.wait_for(|over| *over) => return,
             }
         }
+        // In this order: whoever was taken out hears nothing that came after.
         let heard = tokio::select! {
-            heard = bus.recv() => heard,
+            biased;
             () = sender.closed() => return,
             _ = over.wait_for(|over| *over) => return,
+            _ = access.changed() => None,
+            _ = again.tick() => None,
+            heard = bus.recv() => Some(heard),
         };
         next = match heard {
-            Ok(event) => concerns(&event, &org, chat).then(|| named(event.name, &event.data)),
-            Err(RecvError::Lagged(missed)) => Some(named("lagged", &json!({ "missed": missed }))),
-            Err(RecvError::Closed) => return,
+            None => match listener.sight(&app, sight).await {
+                Some(now) => {
+                    sight = now;
+                    None
+                }
+                None => return,
+            },
+            Some(Ok(event)) if listener.concerns(&event) => {
+                sight.seen(&app, &event).await.map(|data| named(event.name, &data))
+            }
+            Some(Ok(_)) => None,
+            Some(Err(RecvError::Lagged(missed))) => Some(named("lagged", &json!({ "missed": missed }))),
+            Some(Err(RecvError::Closed)) => return,
         };
     }
-}
-
-fn concerns(event: &Arc<Event>, org: &OrgId, chat: Option<ChatId>) -> bool {
-    event.org == *org && (chat.is_none() || event.chat.is_none() || event.chat == chat)
 }
 
 fn named(name: &str, data: &serde_json::Value) -> Sent {

@@ -2,12 +2,16 @@
 //!
 //! The bus holds a bounded number of events. A listener that is too slow misses some, is told so, and never slows anybody down.
 
+mod sight;
+
 use std::sync::Arc;
 
-use kitbag_model::{ChatId, OrgId, ServerKey};
+use kitbag_model::{ChatId, OrgId, ServerKey, UserId};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, Receiver, Sender};
 use tokio::sync::watch;
+
+pub(crate) use sight::Sight;
 
 /// So many events wait for the slowest listener.
 const WAITING: usize = 1024;
@@ -42,6 +46,8 @@ pub(crate) struct Events {
     news: Sender<Arc<News>>,
     sender: Sender<Arc<Event>>,
     over: Arc<watch::Sender<bool>>,
+    /// Counts what may have ended somebody's right to listen.
+    access: Arc<watch::Sender<u64>>,
 }
 
 impl Events {
@@ -50,6 +56,7 @@ impl Events {
             news: broadcast::channel(WAITING).0,
             sender: broadcast::channel(WAITING).0,
             over: Arc::new(watch::channel(false).0),
+            access: Arc::new(watch::channel(0).0),
         }
     }
 
@@ -75,6 +82,23 @@ impl Events {
     /// Becomes true when there will be no more.
     pub(crate) fn over(&self) -> watch::Receiver<bool> {
         self.over.subscribe()
+    }
+
+    /// Changes whenever somebody who listens may have lost the right to.
+    pub(crate) fn access(&self) -> watch::Receiver<u64> {
+        self.access.subscribe()
+    }
+
+    /// A session, a token or a membership ended, or is other than before: whoever listens has to prove anew who they are.
+    pub(crate) fn access_changed(&self) {
+        self.access.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// The members of an organisation, or the invitations into it, are others than before.
+    pub(crate) fn members_changed(&self, org: &OrgId, user: Option<UserId>, reason: &str) {
+        let user = user.map(|user| user.to_string());
+        self.publish(org, None, "members_changed", json!({ "userId": user, "reason": reason }));
+        self.access_changed();
     }
 
     /// Lets all listeners go.

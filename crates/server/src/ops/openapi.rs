@@ -23,6 +23,7 @@ use crate::router::endpoints;
         (name = "people", description = "Signing in, and what a person may see and change of themselves."),
         (name = "organizations", description = "Tenants, their members, and ways in."),
         (name = "tokens", description = "Who may enter, and with which rights."),
+        (name = "audit", description = "Who did what."),
         (name = "operations", description = "For those who run the server."),
     ),
     security(("token" = [])),

@@ -198,6 +198,7 @@ impl WriteTx {
         }
         self.rename_in_calls(&format!("mcp:{from}:"), &format!("mcp:{to}:")).await?;
         self.rename_in_chats(from, to).await?;
+        self.replace_default_toolset(&from.toolset, Some(&to.toolset)).await?;
         self.uninstall_toolset(&from.toolset).await
     }
 

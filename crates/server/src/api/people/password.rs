@@ -53,5 +53,6 @@ pub(crate) async fn change_password(
     }
     tx.end_other_sessions(Some(signed_in.session)).await?;
     tx.commit().await?;
+    app.events().access_changed();
     Ok(StatusCode::NO_CONTENT)
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::view::PersonView;
-use crate::access::people::{let_in, password};
+use crate::access::people::{are_here, let_in, password};
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::JsonBody;
 use crate::app::App;
@@ -19,6 +19,8 @@ use crate::app::App;
 #[serde(rename_all = "camelCase")]
 #[schema(as = SignInWays)]
 pub(crate) struct Ways {
+    /// Whether people sign in here at all. If not, the server is one person's, who opens the address that it printed.
+    people: bool,
     /// With an address and a password.
     password: bool,
     /// At these issuers: a link to `/sign-in/{id}` leads there.
@@ -38,6 +40,7 @@ pub(crate) struct IssuerView {
 /// Somebody who says who they are.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Credentials)]
 pub(crate) struct SignIn {
     /// The address.
     #[schema(min_length = 3, max_length = 254)]
@@ -51,8 +54,8 @@ pub(crate) struct SignIn {
     get, path = "/v1/sign-in", tag = "people", security(()),
     responses((status = 200, body = Ways), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
 )]
-pub(crate) async fn get_sign_in(State(_app): State<App>) -> Json<Ways> {
-    Json(Ways { password: true, issuers: Vec::new() })
+pub(crate) async fn get_sign_in(State(app): State<App>) -> Json<Ways> {
+    Json(Ways { people: are_here(&app).await, password: true, issuers: Vec::new() })
 }
 
 /// Sign in with a password; the answer sets the cookie
@@ -78,9 +81,12 @@ pub(crate) async fn sign_in(
     let hash = person.as_ref().and_then(|person| person.password_hash.clone());
     let right = password::matches(Secret::new(body.password), hash).await?;
     let Some(person) = person.filter(|_| right) else {
+        // It is of no organisation, so no audit has it.
+        tracing::warn!(%email, "somebody was not let in");
         return Err(ApiError::new(Code::Unauthorized, "the address or the password is wrong"));
     };
     app.tries().right(&identity);
+    tracing::info!(user = %person.id, "somebody signed in");
     let cookie = let_in(&app, person.id, &headers).await?;
     Ok(([(header::SET_COOKIE, cookie)], Json(PersonView::from(person))).into_response())
 }

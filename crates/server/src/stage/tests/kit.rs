@@ -84,6 +84,7 @@ impl Theatre {
             calls: crate::CallSettings::default(),
             servers: crate::ServerSettings::default(),
             resolution: crate::ResolutionSettings::default(),
+            organizations: crate::OrganizationsRules::default(),
             mcp_rate: 0,
             page: PageFiles::Folder(PathBuf::new()),
             request_timeout: Duration::from_secs(30),
