@@ -25,7 +25,7 @@ on_both! {
                 let method: Method = method.to_uppercase().parse().unwrap();
                 let ask = |org: &str| {
                     let path = path.replace("{org}", org).replace("{chat}", &chat).replace("{token}", &chat).replace("{path}", "f")
-                        .replace("{id}", "app").replace("{key}", "k").replace("{toolId}", "t").replace("{serverKey}", "a~b")
+                        .replace("{id}", "app").replace("{skill}", "s").replace("{key}", "k").replace("{toolId}", "t").replace("{serverKey}", "a~b")
                         .replace("{callId}", &chat).replace("{user}", &chat).replace("{invitation}", &chat);
                     assert!(!path.contains('{'), "teach this test the parameters of {path}");
                     Answer::of(server.anonymous(method.clone(), &path).bearer_auth(&token).json(&json!({})))

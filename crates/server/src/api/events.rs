@@ -100,7 +100,7 @@ async fn pass_on(app: App, mut sight: Sight, chat: Option<ChatId>, sender: mpsc:
         };
         next = match heard {
             Ok(event) if concerns(&event, sight.org(), chat) => {
-                sight.seen(&app, &event).await.map(|data| named(event.name, &data))
+                sight.see(&app, &event).await.map(|data| named(event.name, &data))
             }
             Ok(_) => None,
             Err(RecvError::Lagged(missed)) => Some(named("lagged", &json!({ "missed": missed }))),
