@@ -20,6 +20,7 @@ mod mcp_imports;
 mod mcp_servers;
 mod messages;
 mod operations;
+mod org_toolsets;
 mod overrides;
 mod packages;
 mod people;

@@ -121,7 +121,7 @@ async fn pass_on(app: App, mut listener: Listener, mut sight: Sight, sender: mps
             None if listener.stay.may_stay().await => None,
             None => return,
             Some(Ok(event)) if listener.concerns(&event) => {
-                sight.seen(&app, &event).await.map(|data| named(event.name, &data))
+                sight.see(&app, &event).await.map(|data| named(event.name, &data))
             }
             Some(Ok(_)) => None,
             Some(Err(RecvError::Lagged(missed))) => Some(named("lagged", &json!({ "missed": missed }))),
