@@ -209,7 +209,11 @@ async fn accept_as(app: &App, user: UserId, email: Option<&Email>, text: &str) -
     }
     let mut tx = tx.enter(&org).await?;
     match accept::take_up(&mut tx, &person, &invitation).await {
-        Ok(()) => Ok(tx.commit().await?),
+        Ok(()) => {
+            tx.commit().await?;
+            app.events().members_changed(&org, Some(user), "joined");
+            Ok(())
+        }
         // They are a member already, and come in as they are.
         Err(error) if error.code() == Code::Conflict => Ok(()),
         Err(error) => Err(ended(error)),

@@ -58,7 +58,7 @@ pub(super) async fn prove(app: &App, cookie: &PersonCookie) -> Result<SignedIn, 
 /// Whether people sign in here, or one person has the server to themselves. An operator who said where people reach it, or made an
 /// organisation, or invited somebody, has decided that; nothing decides it back.
 pub(crate) async fn are_here(app: &App) -> bool {
-    if app.settings().public_url.is_some() || app.people_seen() {
+    if app.settings().public_url.is_some() || app.issuers().for_people().next().is_some() || app.people_seen() {
         return true;
     }
     let looked = async {
