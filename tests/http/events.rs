@@ -24,7 +24,7 @@ impl Listener {
         Self::of(response).await
     }
 
-    async fn of(response: reqwest::Response) -> Self {
+    pub(crate) async fn of(response: reqwest::Response) -> Self {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let mut listener = Self { response, heard: String::new() };

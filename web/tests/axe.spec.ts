@@ -1,6 +1,7 @@
 import AxeBuilder from '@axe-core/playwright';
 import type { Page } from '@playwright/test';
 import { type Example, fill } from './example/index.ts';
+import { organize } from './example/people.ts';
 import { expect, test } from './kit.ts';
 
 /** What each view shows when it is there. */
@@ -24,6 +25,8 @@ const views = ({ chat, server }: Example): Record<string, string> => ({
   connect: '/settings?tab=connect',
   tokens: '/settings?tab=tokens',
   about: '/settings?tab=server',
+  defaults: '/settings?tab=defaults',
+  audit: '/settings?tab=audit',
   appearance: '/settings?tab=appearance',
   nothing: '/chats/nothing/at/all',
 });
@@ -98,6 +101,45 @@ for (const colorScheme of ['light', 'dark'] as const) {
       await settled(page);
       await page.getByRole('button', { name: 'Menu' }).click();
       found.push(...(await findings(page, 'menu', only)));
+      expect(found).toEqual([]);
+    });
+  });
+}
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test.describe(colorScheme, () => {
+    const only = colorScheme === 'dark' ? ['color-contrast'] : undefined;
+    test.use({ colorScheme, contextOptions: { reducedMotion: 'reduce' } });
+
+    test(`no view of people keeps anybody out (${colorScheme})`, async ({ kitbag, page, context }) => {
+      test.setTimeout(180_000);
+      const ada = await organize(kitbag);
+      const found: string[] = [];
+      const look = async (name: string, path: string) => {
+        await page.goto(kitbag.url + path);
+        await settled(page);
+        found.push(...(await findings(page, name, only)));
+      };
+      await look('sign-in', '/sign-in?error=access_denied');
+      const { link } = await ada.invite('acme', 'eve@acme.example', 'member');
+      await look('join', new URL(link).pathname + new URL(link).hash);
+      await ada.enter(context);
+      for (const tab of ['members', 'settings', 'secrets', 'audit']) await look(tab, `/organization?tab=${tab}`);
+      await page.locator('summary').first().click();
+      found.push(...(await findings(page, 'a line of the audit', only)));
+      await look('tokens of people', '/settings?tab=tokens');
+      await look('you', '/you');
+      await look('no such organisation', '/o/nobody/chats');
+      await look('home', '/');
+      for (const name of [/^Organisation:/, /^You:/]) {
+        await page.getByRole('button', { name }).click();
+        await expect(page.getByRole('menu')).toBeVisible();
+        found.push(...(await findings(page, `menu ${name}`, only)));
+        await page.keyboard.press('Escape');
+      }
+      await ada.ask('POST', '/v1/sign-out');
+      await expect(page.getByRole('dialog', { name: 'Sign in again' })).toBeVisible();
+      found.push(...(await findings(page, 'again', only)));
       expect(found).toEqual([]);
     });
   });

@@ -168,7 +168,6 @@ test('a person sees one organisation at a time, and goes from one to the other',
 test('a session that is ended elsewhere asks to sign in above what was being done', async ({
   kitbag,
   page,
-  context,
   browser,
 }) => {
   const ada = await Person.owner(kitbag, 'Acme', 'ada@acme.example', 'Ada');

@@ -36,6 +36,12 @@ export class Person {
     return this.kitbag.request(method, path, body, { cookie: this.cookie, 'sec-fetch-site': 'same-origin' });
   }
 
+  /** The same with a body of bytes. */
+  async send<T = any>(method: string, path: string, body: Uint8Array, type: string): Promise<T> {
+    const headers = { cookie: this.cookie, 'sec-fetch-site': 'same-origin', 'content-type': type };
+    return this.kitbag.request(method, path, body, headers);
+  }
+
   async invite(
     org: string,
     email: string,

@@ -1,6 +1,8 @@
 //! The tree of commands. Doc comments here are the help texts.
 
+mod audit;
 mod chat;
+mod gallery;
 mod lists;
 mod mcp;
 mod tool;
@@ -11,7 +13,9 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use audit::{AuditCommand, AuditFilterFlags, AuditFormat};
 pub(crate) use chat::ChatCommand;
+pub(crate) use gallery::{GalleryCommand, PublishCommand};
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
@@ -66,12 +70,18 @@ pub(crate) enum Command {
     /// Make, check, install, change and take along toolsets
     #[command(subcommand)]
     Toolset(ToolsetCommand),
+    /// Look at what organisations published, and adopt it
+    #[command(subcommand)]
+    Gallery(GalleryCommand),
     /// List, read and call the tools of all toolsets
     #[command(subcommand)]
     Tool(ToolCommand),
     /// Add, list, change, trust and import MCP servers; have other programs use Kitbag, also over a pipe
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Who did what: list it, take it along
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Set up the database, tokens
     #[command(subcommand)]
     Admin(AdminCommand),
@@ -467,6 +477,8 @@ pub(crate) enum ToolsetCommand {
         /// The toolset
         id: String,
     },
+    #[command(flatten)]
+    Publishing(PublishCommand),
     /// List what is overridden in a toolset
     Overrides {
         /// The toolset; builtin for the built-in tools
@@ -547,6 +559,15 @@ pub(crate) enum AdminCommand {
         #[arg(long)]
         email: String,
     },
+    /// Delete now what is older than organisations want it kept: chats that nobody touched, and lines of the audit
+    Retain {
+        /// The URL of the role that owns the tables on PostgreSQL: deletes lines of the audit, which the role that serves cannot, and
+        /// nothing else
+        #[arg(long, env = "KITBAG_OWNER_DATABASE", value_name = "OWNER_URL", hide_env_values = true)]
+        database: Option<String>,
+    },
+    /// Seal all secrets with the first line of the master key's file, so that the lines below it are needed no more
+    Reseal,
     /// Make, list and revoke API tokens
     #[command(subcommand)]
     Token(TokenCommand),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::launch::Launch;
+use crate::launch::{Launch, LaunchField};
 use crate::placeholder::{Template, is_strict_placeholder, is_variable};
 use crate::toolset::{Definition, McpServer};
 
@@ -88,23 +88,33 @@ fn written(template: &Template) -> String {
 }
 
 fn look(server: &McpServer, suspicious: &mut Vec<String>) {
-    let mut tell = |what: &str| suspicious.push(format!("{what} of the server {}", server.id));
+    let told = secret_fields(&server.launch).into_iter().map(|field| match field {
+        LaunchField::Command => "the command".to_owned(),
+        LaunchField::Args(Some(index)) => format!("argument {}", index + 1),
+        LaunchField::Url => "the URL".to_owned(),
+        other => other.to_string(),
+    });
+    suspicious.extend(told.map(|what| format!("{what} of the server {}", server.id)));
+}
+
+/// Where a secret seems to be written out, beside environment and headers: in the command, an argument, the folder or the URL.
+pub fn secret_fields(launch: &Launch) -> Vec<LaunchField> {
+    let mut found = Vec::new();
     let is_secret = |template: &Template| looks_like_a_secret(&written(template));
-    match &server.launch {
+    match launch {
         Launch::Stdio { command, args, cwd, .. } => {
             if looks_like_a_secret(command) {
-                tell("the command");
+                found.push(LaunchField::Command);
             }
-            for index in secret_args(args) {
-                tell(&format!("argument {}", index + 1));
-            }
+            found.extend(secret_args(args).into_iter().map(|index| LaunchField::Args(Some(index))));
             if cwd.as_ref().is_some_and(is_secret) {
-                tell("cwd");
+                found.push(LaunchField::Cwd);
             }
         }
-        Launch::Remote { url, .. } if is_secret(url) => tell("the URL"),
+        Launch::Remote { url, .. } if is_secret(url) => found.push(LaunchField::Url),
         Launch::Remote { .. } => {}
     }
+    found
 }
 
 /// How a server is reached, for people who may use it but not manage it: what looks like a secret is not shown.

@@ -4,6 +4,7 @@
 //! checked; code that holds one need not check again.
 
 pub mod access;
+pub mod audience;
 pub mod audit;
 pub mod builtin;
 pub mod call;
@@ -37,6 +38,7 @@ pub mod safe_text;
 pub mod secret;
 pub mod session;
 pub mod settings;
+pub mod shared;
 pub mod text;
 pub mod time;
 pub mod token;
@@ -47,7 +49,8 @@ pub mod version;
 pub mod weight;
 
 pub use access::{OrgRole, Scope, Scopes};
-pub use audit::{ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditPlace, actor_ids};
+pub use audience::Audience;
+pub use audit::{Action, ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditPlace, actor_ids};
 pub use builtin::{BUILTINS, Builtin};
 pub use call::{
     CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall, SandboxReport,

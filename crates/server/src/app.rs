@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_model::{OrgId, Timestamp, Token, TokenId};
+use kitbag_model::{Action, OrgId, Timestamp, Token, TokenId};
 use kitbag_python::Workers;
 use kitbag_store::{Store, StoreError};
 use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::Value;
 use url::Url;
 
+use crate::access::noted::Refusals;
 use crate::access::origin::HostRule;
 use crate::access::people::Tries;
 use crate::calls::{CallSettings, Calls, Rooms};
@@ -29,9 +31,6 @@ use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
-
-/// How often it is written down that a token is used.
-const USED_EVERY_SECONDS: u32 = 5 * 60;
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -99,6 +98,7 @@ struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
+    refusals: Refusals,
     people_seen: AtomicBool,
     rules: Rules,
     settings: Settings,
@@ -146,10 +146,15 @@ impl App {
     ) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let events = Events::new();
-        let rules = Rules::new(&store, settings.organizations.clone());
-        let workspaces =
-            Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
-        let servers = Servers::new(&settings, &store, &events, workers.shared_keeper());
+        let rules = Rules::new(&store, settings.organizations.clone(), settings.egress.clone());
+        let workspaces = Workspaces::new(
+            settings.data.clone(),
+            store.clone(),
+            settings.workspace_limits,
+            rules.clone(),
+            events.clone(),
+        );
+        let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper());
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);
@@ -160,6 +165,7 @@ impl App {
             servers: servers.clone(),
             events: events.clone(),
             stage: stage.clone(),
+            rules: rules.clone(),
         };
         let calls = Calls::new(&settings, &store, rooms);
         let inbox = Inbox::new(&settings.data);
@@ -168,6 +174,7 @@ impl App {
             store,
             tokens: Recent::default(),
             tries: Tries::default(),
+            refusals: Refusals::default(),
             people_seen: AtomicBool::new(false),
             rules,
             settings,
@@ -199,28 +206,29 @@ impl App {
         self.0.tokens.get(self.store().edition(), (org.clone(), id), read).await
     }
 
-    /// Notes that a token is used, now and then, behind the request's back.
-    pub(crate) fn token_used(&self, org: &OrgId, token: &Token) {
-        let now = Timestamp::now();
-        if token.last_used_at.is_some_and(|at| now < at.plus_seconds(USED_EVERY_SECONDS)) {
-            return;
-        }
-        let (store, org, id) = (self.store().clone(), org.clone(), token.id);
-        tokio::spawn(async move {
-            let noted = async {
-                let mut tx = store.write(&org).await?;
-                tx.token_used(id).await?;
-                tx.commit().await
-            };
-            if let Err(error) = noted.await {
-                tracing::debug!(%error, token = %id, "when a token was used was not noted");
-            }
-        });
+    /// Adds a line to the audit about something that is no row, and so has no transaction of its own.
+    pub(crate) async fn note(
+        &self,
+        org: &OrgId,
+        who: &str,
+        action: Action,
+        subject: &str,
+        details: &Value,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.store().write(org).await?;
+        tx.audit(who, action, subject, details).await?;
+        // Nothing is remembered of the audit, so whatever is stays true.
+        tx.commit_chat().await
     }
 
     /// How often somebody may still be wrong about a password.
     pub(crate) fn tries(&self) -> &Tries {
         &self.0.tries
+    }
+
+    /// Who was refused something a moment ago.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.0.refusals
     }
 
     /// Whether somebody was found who signs in here.
@@ -239,6 +247,9 @@ impl App {
 
     /// An organisation says something else about itself. Whoever keeps to it must know at once.
     pub(crate) async fn settings_changed(&self, org: &OrgId, changed: &[String]) {
+        if let Err(error) = self.0.rules.changed(org).await {
+            tracing::error!(%error, %org, "settings that were changed could not be read again");
+        }
         let is_about = |section: &str| changed.iter().any(|key| key.starts_with(section));
         if is_about("network.") || is_about("resolution.") {
             self.tools_changed(org, "", "settings").await;

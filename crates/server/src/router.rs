@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use crate::api::{
     audit, calls, chats, events, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs,
-    people, processes, secrets, session, settings, tokens, tools, toolsets, workspace,
+    people, processes, secrets, session, settings, skills, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -82,9 +82,16 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(workspace::restore::restore_workspace_file))
         .routes(routes!(workspace::gc::gc_workspace))
         .routes(routes!(workspace::fsck::fsck_workspace))
-        .routes(routes!(toolsets::list::list_toolsets))
+        .routes(routes!(toolsets::list::list_toolsets, toolsets::create::create_toolset))
         .routes(routes!(toolsets::import::import_toolset))
-        .routes(routes!(toolsets::get::get_toolset, toolsets::uninstall::uninstall_toolset))
+        .routes(routes!(
+            toolsets::get::get_toolset,
+            toolsets::update::update_toolset,
+            toolsets::uninstall::uninstall_toolset
+        ))
+        .routes(routes!(toolsets::skill::get_toolset_skill))
+        .routes(routes!(toolsets::file::get_toolset_file))
+        .routes(routes!(skills::check::check_skill))
         .routes(routes!(toolsets::enable::enable_toolset))
         .routes(routes!(toolsets::trust::trust_toolset))
         .routes(routes!(toolsets::publish::publish_toolset))
@@ -139,5 +146,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(audit::export::export_audit))
         .routes(routes!(machine::facts::get_server))
         .routes(routes!(machine::checks::check_server))
+        .routes(routes!(machine::retain::retain))
+        .routes(routes!(machine::reseal::reseal))
         .routes(routes!(machine::connections::list_connections))
 }

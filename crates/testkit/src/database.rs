@@ -8,7 +8,7 @@ use kitbag_store::{Location, Store};
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
-use crate::cluster::{APP, Cluster, SUPERUSER};
+use crate::cluster::{APP, Cluster, SUPERUSER, run};
 
 /// A fresh database that no other test sees, with a data folder for the program.
 pub struct TestDatabase {
@@ -72,6 +72,24 @@ impl TestDatabase {
         let future = "INSERT INTO schema_migrations VALUES (9999, 'future', '', '')";
         sqlx::query(future).execute(&mut connection).await.expect("write into the file");
         connection.close().await.expect("close the file");
+    }
+
+    /// Makes all chats and all lines of the audit look as if nobody had touched them for decades.
+    pub async fn make_old(&self) {
+        for statement in [
+            "UPDATE chats SET updated_at = '2001-02-03T04:05:06.789Z'",
+            "UPDATE audit SET at = '2001-02-03T04:05:06.789Z'",
+        ] {
+            match self.postgres {
+                None => {
+                    let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+                    let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+                    sqlx::query(statement).execute(&mut connection).await.expect("write into the file");
+                    connection.close().await.expect("close the file");
+                }
+                Some(_) => run(&mut self.connect(SUPERUSER).await, statement).await,
+            }
+        }
     }
 
     /// What it keeps sealed, as it is in the table: kinds, names and bytes.

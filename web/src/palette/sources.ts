@@ -31,6 +31,23 @@ export function always(): Command[] {
     go('view:gallery', 'Gallery', 'Go to', '/gallery', 'publish adopt public'),
     go('view:servers', 'MCP servers', 'Go to', '/servers', 'add connect'),
     go('view:tools', 'Tools', 'Go to', '/tools', 'playground run'),
+    ...(session.isShared
+      ? [
+          go('view:organization', 'Organisation', 'Go to', '/organization', 'members people roles invite'),
+          go('view:you', 'Your account', 'Go to', '/you', 'password sessions sign out'),
+        ]
+      : []),
+    ...(session.manages
+      ? [
+          go(
+            'view:audit',
+            'Audit',
+            'Go to',
+            session.isShared ? '/organization?tab=audit' : '/settings?tab=audit',
+            'who did what log',
+          ),
+        ]
+      : []),
     go('view:settings', 'Settings', 'Go to', '/settings', 'preferences'),
     go(
       'view:connect',

@@ -15,6 +15,7 @@ use serde::Serialize;
 pub(crate) use layout::{kept, lift, only_folder};
 pub(crate) use read::content;
 pub use read::read;
+pub use skills::made as made_skill;
 pub(crate) use skills::one as read_skill;
 
 use crate::yaml::Problem;

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use kitbag_model::{BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
+use kitbag_model::{Audience, BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
 
 use super::origin::only;
 use super::people::{self, SignedIn};
@@ -84,6 +84,11 @@ pub(crate) struct Author {
 }
 
 impl<S> Caller<S> {
+    /// Whose eyes look at the organisation's toolsets.
+    pub(crate) fn audience(&self) -> Audience {
+        Audience::of(&self.org, self.role, self.user)
+    }
+
     /// Who changes what this request changes.
     pub(crate) fn author(&self) -> Author {
         Author { user: self.user, who: self.who.clone() }
@@ -116,6 +121,8 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
         let PathOf(mut path) = PathOf::<HashMap<String, String>>::from_request_parts(parts, app).await?;
         let principal = proven.of(app, &path.remove("org").unwrap_or_default()).await?;
         if !S::admits(&principal) {
+            let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+            app.refused(&principal, &parts.method, route, S::TAKES);
             let has = principal.has();
             return Err(ApiError::new(Code::Forbidden, format!("this needs {}; {has}", S::TAKES)));
         }
@@ -216,7 +223,7 @@ pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap
             let (_, token) =
                 text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unauthorized)?;
             let (token, kept) = prove(app, token.trim()).await?;
-            app.token_used(&token.org, &kept);
+            app.token_used(&token.org, &kept, Some(headers));
             Ok(Proven::Token(Principal::of_token(&token.org, &kept)))
         }
         false => session::authenticate(app, method, headers).await?.ok_or_else(unauthorized),

@@ -3,6 +3,7 @@
 
 pub(crate) mod caller;
 pub mod embedded;
+pub(crate) mod noted;
 pub(crate) mod origin;
 pub(crate) mod people;
 pub(crate) mod session;

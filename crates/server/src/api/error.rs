@@ -26,6 +26,8 @@ pub(crate) enum Code {
     InvalidManifest,
     InvalidSkillBundle,
     InvalidMcpPlaceholder,
+    /// Two servers of one toolset have one name.
+    McpServerNameConflict,
     AmbiguousServerId,
     PublicSlugConflict,
     McpServerNotConnected,
@@ -60,6 +62,7 @@ impl Code {
             Self::InvalidManifest => "INVALID_MANIFEST",
             Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
             Self::InvalidMcpPlaceholder => "INVALID_MCP_PLACEHOLDER",
+            Self::McpServerNameConflict => "MCP_SERVER_NAME_CONFLICT",
             Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
             Self::PublicSlugConflict => "PUBLIC_SLUG_CONFLICT",
             Self::McpServerNotConnected => "MCP_SERVER_NOT_CONNECTED",
@@ -87,7 +90,8 @@ impl Code {
             | Self::InvalidBundle
             | Self::InvalidManifest
             | Self::InvalidSkillBundle
-            | Self::InvalidMcpPlaceholder => StatusCode::BAD_REQUEST,
+            | Self::InvalidMcpPlaceholder
+            | Self::McpServerNameConflict => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
@@ -206,7 +210,7 @@ impl IntoResponse for ApiError {
                     .headers_mut()
                     .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kitbag\""));
             }
-            Code::Unavailable | Code::RateLimited => {
+            Code::Unavailable | Code::RateLimited | Code::QuotaExceeded => {
                 let seconds = HeaderValue::from(self.retry_after.unwrap_or(1));
                 response.headers_mut().insert(header::RETRY_AFTER, seconds);
             }

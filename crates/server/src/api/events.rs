@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method};
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{ChatId, OrgId};
+use kitbag_model::{Audience, ChatId, OrgId};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
@@ -21,7 +21,7 @@ use super::error::{ApiError, ErrorBody};
 use super::input::QueryOf;
 use crate::access::caller::{MayUse, Needs, UseScope, authenticate};
 use crate::app::App;
-use crate::events::Event;
+use crate::events::{Event, Sight};
 
 /// How often a line is sent that says nothing but that the connection is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -56,7 +56,7 @@ pub(crate) struct EventsQuery {
 ///   stands at another message).
 /// - `workspace_changed` `{"chatId","manifestId","changedPaths","deletedPaths","changedCount","deletedCount","source","sourceRef"}`:
 ///   at most 500 paths each are named.
-/// - `tools_changed` `{"toolsetId","reason"}`: `import`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
+/// - `tools_changed` `{"toolsetId","reason"}`: `import`, `create`, `update`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
 /// - `toolset_progress` `{"toolsetId","message"}`: a line about the environment that is being built.
 /// - `mcp_server` `{"id","status","reason","since"}`: how an MCP server is now; what else there is to know of it, `get_mcp_server` says.
 /// - `process` `{"chatId","processes":[…]}`: what runs now of what calls left running, as `list_processes` shows it.
@@ -83,7 +83,8 @@ pub(crate) async fn events(
         None => None,
     };
     let (sender, receiver) = mpsc::channel(ON_THE_WAY);
-    tokio::spawn(pass_on(app, Listener { headers, org: caller.org, chat }, sender));
+    let sight = Sight::new(&app, &caller.org, caller.audience()).await?;
+    tokio::spawn(pass_on(app, Listener { headers, org: caller.org, chat }, sight, sender));
     let stream = ReceiverStream::new(receiver);
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }
@@ -101,18 +102,22 @@ impl Listener {
         event.org == self.org && (self.chat.is_none() || event.chat.is_none() || event.chat == self.chat)
     }
 
-    /// Whether they still may. A database that does not answer is no reason to let somebody go.
-    async fn may(&self, app: &App) -> bool {
+    /// What they see now, if they still may hear anything. A database that does not answer is no reason to let somebody go.
+    async fn sight(&self, app: &App, before: Sight) -> Option<Sight> {
         let proven = async { authenticate(app, &Method::GET, &self.headers).await?.of(app, self.org.as_str()).await };
         match proven.await {
-            Ok(principal) => UseScope::admits(&principal),
-            Err(error) => error.into_told().0.status().is_server_error(),
+            Ok(principal) if UseScope::admits(&principal) => {
+                let audience = Audience::of(&principal.org, principal.role, principal.user);
+                Some(if before.is_of(audience) { before } else { Sight::new(app, &self.org, audience).await.ok()? })
+            }
+            Ok(_) => None,
+            Err(error) => error.into_told().0.status().is_server_error().then_some(before),
         }
     }
 }
 
 /// Passes on what concerns one listener, until it is gone, may hear no more, or the server ends.
-async fn pass_on(app: App, listener: Listener, sender: mpsc::Sender<Result<Sent, Infallible>>) {
+async fn pass_on(app: App, listener: Listener, mut sight: Sight, sender: mpsc::Sender<Result<Sent, Infallible>>) {
     let (mut bus, mut over, mut access) = (app.events().listen(), app.events().over(), app.events().access());
     // Another server on the same database does not tell what it changed.
     let mut again = interval_at(Instant::now() + PROVE_EVERY, PROVE_EVERY);
@@ -134,9 +139,17 @@ async fn pass_on(app: App, listener: Listener, sender: mpsc::Sender<Result<Sent,
             heard = bus.recv() => Some(heard),
         };
         next = match heard {
-            None if listener.may(&app).await => None,
-            None => return,
-            Some(Ok(event)) => listener.concerns(&event).then(|| named(event.name, &event.data)),
+            None => match listener.sight(&app, sight).await {
+                Some(now) => {
+                    sight = now;
+                    None
+                }
+                None => return,
+            },
+            Some(Ok(event)) if listener.concerns(&event) => {
+                sight.seen(&app, &event).await.map(|data| named(event.name, &data))
+            }
+            Some(Ok(_)) => None,
             Some(Err(RecvError::Lagged(missed))) => Some(named("lagged", &json!({ "missed": missed }))),
             Some(Err(RecvError::Closed)) => return,
         };

@@ -20,6 +20,7 @@ pub(crate) mod processes;
 pub(crate) mod secrets;
 pub(crate) mod session;
 pub(crate) mod settings;
+pub(crate) mod skills;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod toolsets;

@@ -92,6 +92,11 @@ impl Bundles {
         }
     }
 
+    /// Whether anything was ever kept here.
+    pub(super) fn is_used(&self) -> bool {
+        self.folder.is_dir()
+    }
+
     /// Removes every bundle but these. What does not look like one is not ours to delete.
     pub(super) fn tidy_up(&self, needed: &[ContentHash]) -> Result<(), GalleryError> {
         for folder in fs::read_dir(&*self.folder).map_err(at(&self.folder))? {

@@ -82,6 +82,9 @@ impl Gallery {
 
     /// Removes the bundles that nothing names. Only for whoever has the data folder alone.
     pub(crate) async fn tidy_up(&self) -> Result<(), GalleryError> {
+        if !self.bundles.is_used() {
+            return Ok(());
+        }
         let bundles = self.bundles.clone();
         let alone = blocking(move || bundles.hold_alone()).await?;
         let needed = self.store.gallery().await?.bundles().await?;

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use kitbag_mcp::serve::Fault;
 use kitbag_model::resolution::{Lists, from_request};
-use kitbag_model::{OrgId, Scope, ServerKey, ToolsetId};
+use kitbag_model::{Audience, OrgId, Scope, ServerKey, ToolsetId};
 use serde::Deserialize;
 
 use crate::access::caller::{Principal, Proven, authenticate};
@@ -34,6 +34,8 @@ pub(crate) struct Named {
 pub(super) struct Guest {
     pub(super) org: OrgId,
     pub(super) who: String,
+    /// Whose eyes look at the toolsets.
+    pub(super) audience: Audience,
     pub(super) place: Place,
 }
 
@@ -48,6 +50,7 @@ impl Guest {
                 return Err(ApiError::new(Code::BadRequest, message));
             }
         };
+        let audience = Audience::of(&principal.org, principal.role, principal.user);
         let Principal { org, scopes, who, .. } = principal;
         if !scopes.contains(Scope::Use) {
             let message = format!("this needs a token with the scope \"use\"; this one has {:?}", scopes.to_string());
@@ -64,12 +67,14 @@ impl Guest {
             }
             (None, None) => Place::Everything,
         };
-        Ok(Self { org, who, place })
+        Ok(Self { org, who, audience, place })
     }
 
-    /// Who must be told apart from all others.
+    /// Who must be told apart from all others. Somebody who is not what they were when a session began has to begin another: a session
+    /// serves what its owner saw then.
     pub(super) fn owner(&self) -> String {
-        format!("{} {}", self.org, self.who)
+        let sees = if self.audience == Audience::Everything { "" } else { " (member)" };
+        format!("{} {}{sees}", self.org, self.who)
     }
 }
 

@@ -108,9 +108,7 @@ fn write(target: File, manifest: &str, folder: Option<&Path>, files: &[ToolsetFi
             archive.file(&manifest_path, false, &mut text.as_bytes()).map_err(broken)?;
         }
         let damaged = || ToolsetError::Damaged { path: file.path.to_string() };
-        let path = folder.ok_or_else(damaged)?.join(file.path.as_str());
-        let opened = open_plain(&path).ok_or_else(damaged)?;
-        let mut content = Checked { inner: BufReader::new(opened), hasher: Some(Hasher::default()), want: file.sha256 };
+        let mut content = checked_file(folder.ok_or_else(damaged)?, file).ok_or_else(damaged)?;
         archive.file(&file.path, file.executable, &mut content).map_err(|error| match error {
             WriteError::Content { .. } => damaged(),
             error => broken(error),
@@ -121,6 +119,12 @@ fn write(target: File, manifest: &str, folder: Option<&Path>, files: &[ToolsetFi
     }
     let mut out = archive.finish().map_err(broken)?;
     io::Write::flush(&mut out).map_err(|source| broken(WriteError::Sink(source)))
+}
+
+/// A file of a toolset in its folder; reading it fails at its end if it is not what was installed.
+pub(super) fn checked_file(folder: &Path, file: &ToolsetFile) -> Option<impl Read + use<>> {
+    let opened = open_plain(&folder.join(file.path.as_str()))?;
+    Some(Checked { inner: BufReader::new(opened), hasher: Some(Hasher::default()), want: file.sha256 })
 }
 
 /// A plain file. One that somebody put a link or a pipe in place of is not opened.

@@ -3,15 +3,15 @@
 
 use kitbag_formats::import::Options;
 use kitbag_model::{
-    ContentHash, GalleryFile, GalleryServer, GallerySkill, GallerySummary, GalleryTool, Installed, OrgId, PublicSlug,
-    Publication, ToolsetId, Visibility, export,
+    Action, ContentHash, GalleryFile, GalleryServer, GallerySkill, GallerySummary, GalleryTool, Installed, OrgId,
+    PublicSlug, Publication, ToolsetId, Visibility, export,
 };
 use kitbag_store::PublishError;
 use serde_json::json;
 use tracing::Instrument;
 
 use super::catalogue::of_toolset;
-use super::import::literals;
+use super::install::refuse_unshareable;
 use super::{Parcel, ToolsetError, Toolsets, blocking};
 use crate::access::caller::Author;
 use crate::gallery::{Gallery, GalleryError};
@@ -61,10 +61,7 @@ impl Toolsets {
         // What is published is what was read again, with every check that a bundle from outside gets.
         let (parcel, bundle) =
             blocking(move || Parcel::open(&bundle, None, &Options::default()).map(|parcel| (parcel, bundle))).await?;
-        let literals = literals(&parcel.bundle.definition.servers);
-        if !literals.is_empty() {
-            return Err(ToolsetError::Literal(literals).into());
-        }
+        refuse_unshareable(&parcel.bundle.definition.servers)?;
         let size = parcel.size();
         let publication = Publication {
             slug,
@@ -106,7 +103,7 @@ impl Toolsets {
             return Err(ToolsetError::Conflict.into());
         }
         let details = json!({ "publicSlug": new.slug, "version": new.version, "bundleSha256": new.bundle });
-        tx.audit(&by.who, "toolset.published", new.toolset.as_str(), &details).await?;
+        tx.audit(&by.who, Action::ToolsetPublished, new.toolset.as_str(), &details).await?;
         Ok(tx.commit().await?)
     }
 
@@ -125,7 +122,7 @@ impl Toolsets {
         let before = tx.toolset(id).await?.ok_or_else(not_found)?;
         let bundle: Option<ContentHash> = tx.unpublish_toolset(id, visibility, by.user).await?.ok_or_else(not_found)?;
         let details = json!({ "publicSlug": before.public_slug, "visibility": visibility });
-        tx.audit(&by.who, "toolset.unpublished", id.as_str(), &details).await?;
+        tx.audit(&by.who, Action::ToolsetUnpublished, id.as_str(), &details).await?;
         tx.commit().await?;
         if let Some(bundle) = bundle {
             gallery.forget(bundle).await;

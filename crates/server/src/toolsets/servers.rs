@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use kitbag_model::{
-    Definition, Description, DisplayName, Install, Installed, Launch, McpServer, OrgId, Permissions, PinPolicy,
+    Action, Definition, Description, DisplayName, Install, Installed, Launch, McpServer, OrgId, Permissions, PinPolicy,
     PythonNeeds, RawLaunch, ServerId, ServerKey, SourceType, ToolsetId, Visibility,
 };
 use kitbag_store::{InstallError, StoreError, WriteTx};
 use serde_json::json;
 
-use super::import::literals;
+use super::install::{editable, refuse_literals};
 use super::{ToolsetError, Toolsets};
 use crate::access::caller::Author;
 
@@ -75,7 +75,7 @@ impl Toolsets {
             requires_confirmation: new.requires_confirmation,
             description: new.description,
         };
-        refuse_literals(org, &server)?;
+        refuse_literals(org, std::slice::from_ref(&server))?;
         let fingerprint = server.fingerprint();
         let mut tx = self.store.write(org).await?;
         let id = match new.id {
@@ -109,7 +109,7 @@ impl Toolsets {
             tx.trust(&id, key.server.as_str(), &fingerprint).await?;
         }
         let details = json!({ "fingerprint": fingerprint, "trusted": new.trusted, "sandbox": new.sandbox });
-        tx.audit(&by.who, "mcp_server.added", &key.to_string(), &details).await?;
+        tx.audit(&by.who, Action::McpServerAdded, &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -155,8 +155,11 @@ impl Toolsets {
             ..one.server.clone()
         };
         let after = server.fingerprint();
+        if server != one.server || change.name.is_some() || change.id.is_some() {
+            editable(&mut tx, &key.toolset).await?;
+        }
         if server != one.server {
-            refuse_literals(org, &server)?;
+            refuse_literals(org, std::slice::from_ref(&server))?;
             tx.replace_server(&key.toolset, &server).await?;
         }
         // What a person added by hand is trusted as that person changes it. What a bundle brought needs a yes of its own, and so does
@@ -177,7 +180,7 @@ impl Toolsets {
             "fingerprint": after, "before": before, "enabled": change.enabled.flatten(), "pinPolicy": policy,
             "strictRecords": change.strict_records, "sandbox": change.sandbox,
         });
-        tx.audit(who, "mcp_server.updated", &key.to_string(), &details).await?;
+        tx.audit(who, Action::McpServerUpdated, &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -188,10 +191,7 @@ impl Toolsets {
         if !installed.toolset.user_mcp {
             return Err(ToolsetError::OfBundle { server: key.clone(), what: "removed" });
         }
-        self.uninstall(org, &key.toolset).await?;
-        let mut tx = self.store.write(org).await?;
-        tx.audit(who, "mcp_server.removed", &key.to_string(), &json!({})).await?;
-        Ok(tx.commit().await?)
+        self.uninstall_as(org, who, &key.toolset, Action::McpServerRemoved, key.to_string()).await
     }
 }
 
@@ -254,12 +254,6 @@ async fn rename(
         Err(StoreError::Exists) => Err(ToolsetError::Taken(to.toolset)),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Organisations that share a server keep no values in it.
-fn refuse_literals(org: &OrgId, server: &McpServer) -> Result<(), ToolsetError> {
-    let literals = literals(std::slice::from_ref(server));
-    if *org == OrgId::local() || literals.is_empty() { Ok(()) } else { Err(ToolsetError::Literal(literals)) }
 }
 
 impl LaunchChange {

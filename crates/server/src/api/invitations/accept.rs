@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{Email, Identity, NewPerson, Person, PersonName, Secret, Timestamp, UserId};
+use kitbag_model::{Action, Email, Identity, NewPerson, Person, PersonName, Secret, Timestamp, UserId};
 use kitbag_store::StoreError;
 use serde::Deserialize;
 use serde_json::json;
@@ -84,7 +84,8 @@ pub(crate) async fn accept_invitation(
     })?;
     let details = json!({ "email": person.email.as_str(), "role": invitation.role.as_str() });
     let who = format!("{} (user {})", person.email, person.id);
-    tx.audit(&who, "invitation.accept", &invitation.id.to_string(), &details).await?;
+    tx.audit(&who, Action::InvitationAccepted, &invitation.id.to_string(), &details).await?;
+    tx.audit(&who, Action::MemberAdded, &person.id.to_string(), &details).await?;
     tx.commit().await?;
     app.events().members_changed(&org, Some(person.id), "joined");
     let view = Json(PersonView::from(person.clone()));

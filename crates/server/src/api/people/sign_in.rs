@@ -81,9 +81,12 @@ pub(crate) async fn sign_in(
     let hash = person.as_ref().and_then(|person| person.password_hash.clone());
     let right = password::matches(Secret::new(body.password), hash).await?;
     let Some(person) = person.filter(|_| right) else {
+        // It is of no organisation, so no audit has it.
+        tracing::warn!(%email, "somebody was not let in");
         return Err(ApiError::new(Code::Unauthorized, "the address or the password is wrong"));
     };
     app.tries().right(&identity);
+    tracing::info!(user = %person.id, "somebody signed in");
     let cookie = let_in(&app, person.id, &headers).await?;
     Ok(([(header::SET_COOKIE, cookie)], Json(PersonView::from(person))).into_response())
 }
