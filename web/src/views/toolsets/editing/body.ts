@@ -10,7 +10,7 @@ import { bytesOf, ENTRY, sorted } from './skill';
 const MOST_CHECKED = 256_000;
 
 /** A skill as the API has it. `light` leaves the bytes of large files out, which nobody needs to see what is wrong with SKILL.md. */
-export function bundleOf(skill: SkillDraft, light = false): Schemas['AgentSkillBundle'] {
+export function bundleOf(skill: SkillDraft, light = false): Schemas['AgentSkillEntry'] {
   const bytes = skill.files.reduce((sum, file) => sum + bytesOf(file), 0);
   const without = light && bytes > MOST_CHECKED;
   return {
