@@ -143,14 +143,16 @@ impl FromRequestParts<App> for MayBrowse {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        match authenticate(app, &parts.method, &parts.headers).await? {
-            Proven::Person(_) => Ok(Self),
-            Proven::Token(principal) if UseScope::admits(&principal) => Ok(Self),
-            Proven::Token(principal) => {
-                let has = principal.has();
-                Err(ApiError::new(Code::Forbidden, format!("this needs {}; {has}", UseScope::TAKES)))
-            }
+        let scopes = match authenticate(app, &parts.method, &parts.headers).await? {
+            Proven::Person(_) => return Ok(Self),
+            Proven::Token(principal) => principal.scopes,
+            Proven::Lent(lent) => lent.scopes,
+        };
+        if scopes.contains(Scope::Use) {
+            return Ok(Self);
         }
+        let message = format!("this needs {}; this one has {:?}", UseScope::TAKES, scopes.to_string());
+        Err(ApiError::new(Code::Forbidden, message))
     }
 }
 

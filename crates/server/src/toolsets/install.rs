@@ -2,8 +2,8 @@
 //! in the editor.
 
 use kitbag_model::{
-    Action, Install, Launch, LaunchError, McpServer, OrgId, RawLaunch, ServerId, Toolset, ToolsetId, Visibility, installed,
-    shared,
+    Action, Install, Launch, LaunchError, McpServer, OrgId, RawLaunch, ServerId, Toolset, ToolsetId, Visibility,
+    installed, shared,
 };
 use kitbag_store::WriteTx;
 use serde_json::Value;
