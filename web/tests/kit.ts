@@ -49,11 +49,18 @@ export class Kitbag {
 
   /** Asks the API of `local`, as the owner; anything but an answer of 2xx is an error. */
   async ask<T = any>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
+    return this.request(method, `/v1/orgs/local${path}`, body, {
+      authorization: `Bearer ${this.token}`,
+      ...headers,
+    });
+  }
+
+  /** The same for any address, as whoever the headers say. */
+  async request<T = any>(method: string, path: string, body: unknown, headers: Record<string, string>): Promise<T> {
     const raw = body instanceof Uint8Array;
-    const answer = await fetch(`${this.url}/v1/orgs/local${path}`, {
+    const answer = await fetch(this.url + path, {
       method,
       headers: {
-        authorization: `Bearer ${this.token}`,
         ...(body === undefined || raw ? {} : { 'content-type': 'application/json' }),
         ...headers,
       },

@@ -8,16 +8,23 @@ use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_model::{OrgId, Timestamp, Token, TokenId};
+use kitbag_identity::IssuerSettings;
+use kitbag_model::{Action, Identity, OrgId, OrgRole, Timestamp, Token, TokenId, UserId};
 use kitbag_python::Workers;
 use kitbag_store::{Store, StoreError};
 use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::Value;
 use url::Url;
 
+use crate::access::client::Network;
+use crate::access::issuers::Issuers;
+use crate::access::noted::Refusals;
 use crate::access::origin::HostRule;
-use crate::access::people::Tries;
+use crate::access::people::{self, Tries};
+use crate::access::stay::Rights;
 use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
+use crate::gallery::Gallery;
 use crate::gateway::Gateway;
 use crate::page::PageFiles;
 use crate::recent::Recent;
@@ -28,9 +35,6 @@ use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
-
-/// How often it is written down that a token is used.
-const USED_EVERY_SECONDS: u32 = 5 * 60;
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -67,6 +71,10 @@ pub struct Settings {
     pub mcp_rate: u32,
     /// How long a request may take.
     pub request_timeout: Duration,
+    /// Where people sign in beside here, and who gives clients access tokens.
+    pub issuers: Vec<IssuerSettings>,
+    /// Programs in front of it, whose word for who is asking is taken.
+    pub trusted_proxies: Vec<Network>,
     /// Where the files of the page are.
     pub page: PageFiles,
     /// The data folder.
@@ -98,7 +106,13 @@ struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
+    refusals: Refusals,
+    people_seen: AtomicBool,
     rules: Rules,
+    issuers: Issuers,
+    identities: Recent<String, UserId>,
+    roles: Recent<(OrgId, UserId), OrgRole>,
+    rights: Rights,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -108,6 +122,7 @@ struct Inner {
     events: Events,
     calls: Calls,
     inbox: Inbox,
+    gallery: Gallery,
     stage: Stage,
     gateway: Gateway,
     metrics: Option<PrometheusHandle>,
@@ -166,11 +181,18 @@ impl App {
         };
         let calls = Calls::new(&settings, &store, rooms);
         let inbox = Inbox::new(&settings.data);
+        let gallery = Gallery::new(&settings.data, store.clone());
         Self(Arc::new(Inner {
             store,
             tokens: Recent::default(),
             tries: Tries::default(),
+            refusals: Refusals::default(),
+            people_seen: AtomicBool::new(false),
             rules,
+            issuers: Issuers::new(&settings.issuers, &settings.egress),
+            identities: Recent::default(),
+            roles: Recent::default(),
+            rights: Rights::default(),
             settings,
             hosts,
             workspaces,
@@ -180,6 +202,7 @@ impl App {
             events,
             calls,
             inbox,
+            gallery,
             stage,
             gateway: Gateway::new(),
             metrics,
@@ -199,28 +222,60 @@ impl App {
         self.0.tokens.get(self.store().edition(), (org.clone(), id), read).await
     }
 
-    /// Notes that a token is used, now and then, behind the request's back.
-    pub(crate) fn token_used(&self, org: &OrgId, token: &Token) {
-        let now = Timestamp::now();
-        if token.last_used_at.is_some_and(|at| now < at.plus_seconds(USED_EVERY_SECONDS)) {
-            return;
-        }
-        let (store, org, id) = (self.store().clone(), org.clone(), token.id);
-        tokio::spawn(async move {
-            let noted = async {
-                let mut tx = store.write(&org).await?;
-                tx.token_used(id).await?;
-                tx.commit().await
-            };
-            if let Err(error) = noted.await {
-                tracing::debug!(%error, token = %id, "when a token was used was not noted");
-            }
-        });
+    /// Adds a line to the audit about something that is no row, and so has no transaction of its own.
+    pub(crate) async fn note(
+        &self,
+        org: &OrgId,
+        who: &str,
+        action: Action,
+        subject: &str,
+        details: &Value,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.store().write(org).await?;
+        tx.audit(who, action, subject, details).await?;
+        // Nothing is remembered of the audit, so whatever is stays true.
+        tx.commit_chat().await
+    }
+
+    /// Who is known by a name.
+    pub(crate) async fn known_by(&self, identity: &Identity) -> Result<Option<UserId>, StoreError> {
+        let read = self.store().whose(identity);
+        self.0.identities.get(self.store().edition(), identity.as_str().to_owned(), read).await
+    }
+
+    /// What somebody is in an organisation now, if anything.
+    pub(crate) async fn role(&self, org: &OrgId, user: UserId) -> Result<Option<OrgRole>, StoreError> {
+        let read = async { Ok(people::member(self, org, user).await?.map(|member| member.role)) };
+        self.0.roles.get(self.store().edition(), (org.clone(), user), read).await
+    }
+
+    /// Where people sign in beside here, and who gives clients access tokens.
+    pub(crate) fn issuers(&self) -> &Issuers {
+        &self.0.issuers
+    }
+
+    /// Tells those who stay that somebody's rights may have ended.
+    pub(crate) fn rights(&self) -> &Rights {
+        &self.0.rights
     }
 
     /// How often somebody may still be wrong about a password.
     pub(crate) fn tries(&self) -> &Tries {
         &self.0.tries
+    }
+
+    /// Who was refused something a moment ago.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.0.refusals
+    }
+
+    /// Whether somebody was found who signs in here.
+    pub(crate) fn people_seen(&self) -> bool {
+        self.0.people_seen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn see_people(&self) {
+        self.0.people_seen.store(true, Ordering::Relaxed);
     }
 
     /// What holds for organisations.
@@ -282,6 +337,10 @@ impl App {
         &self.0.inbox
     }
 
+    pub(crate) fn gallery(&self) -> &Gallery {
+        &self.0.gallery
+    }
+
     /// Removes what a killed server left half-way. Only for whoever has the data folder alone.
     pub async fn tidy_up(&self) {
         if let Err(error) = self.0.inbox.clear() {
@@ -289,6 +348,9 @@ impl App {
         }
         if let Err(error) = self.0.toolsets.tidy_up().await {
             tracing::warn!(%error, "what was left of an import could not be cleared up");
+        }
+        if let Err(error) = self.0.gallery.tidy_up().await {
+            tracing::warn!(%error, "bundles that nothing published needs could not be removed");
         }
         if let Err(error) = self.0.calls.take_up().await {
             tracing::warn!(%error, "the calls of the server that ran before could not be looked after");

@@ -44,9 +44,9 @@ pub(crate) enum RetainError {
 
 impl App {
     /// Deletes a chat with everything in it. Whether there was one.
-    pub(crate) async fn delete_chat(&self, org: &OrgId, chat: ChatId) -> Result<bool, WorkspaceError> {
+    pub(crate) async fn delete_chat(&self, org: &OrgId, chat: ChatId, who: &str) -> Result<bool, WorkspaceError> {
         self.calls().end_chat(org, chat).await;
-        let deleted = self.workspaces().lease(org, chat).await.delete_chat().await?;
+        let deleted = self.workspaces().lease(org, chat).await.delete_chat(who).await?;
         if deleted {
             self.chat_gone(org, chat);
         }

@@ -3,7 +3,7 @@
 //! On PostgreSQL the role that serves cannot delete lines of the audit, and neither can the owner, who is bound by the policies too. So
 //! the owner makes a policy for it in the very transaction that deletes, and takes it away in the same: nobody ever sees it. SQLite knows no roles.
 
-use kitbag_model::{ChatId, OrgId, Secret, Timestamp};
+use kitbag_model::{Action, ChatId, OrgId, Secret, Timestamp};
 use serde_json::json;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool};
@@ -50,8 +50,8 @@ impl<Mode> Tx<Mode> {
 }
 
 impl WriteTx {
-    /// Deletes a chat that nobody touched since `before`, with a line in the audit. Whether there was one.
-    pub async fn expire_chat(&mut self, id: ChatId, before: Timestamp, who: &str) -> Result<bool, StoreError> {
+    /// Deletes a chat that nobody touched since `before`. Whether there was one.
+    pub async fn expire_chat(&mut self, id: ChatId, before: Timestamp) -> Result<bool, StoreError> {
         let deleted = execute!(
             self,
             sqlx::query("DELETE FROM chats WHERE organization_id = $1 AND id = $2 AND updated_at < $3")
@@ -59,10 +59,6 @@ impl WriteTx {
                 .bind(id.to_string())
                 .bind(At(before))
         )?;
-        if deleted > 0 {
-            let details = json!({ "untouchedSince": before.to_string() });
-            self.audit(who, "chat.expired", &id.to_string(), &details).await?;
-        }
         Ok(deleted > 0)
     }
 
@@ -84,7 +80,7 @@ impl Store {
             let mut tx = self.write(org).await?;
             let trimmed = tx.trim_audit(before).await?;
             if trimmed > 0 {
-                tx.audit(who, "audit.trimmed", org.as_str(), &told(trimmed, before)).await?;
+                tx.audit(who, Action::AuditTrimmed, org.as_str(), &told(trimmed, before)).await?;
             }
             tx.commit_chat().await?;
             lines += trimmed;
@@ -147,7 +143,7 @@ async fn trim_one(pool: &PgPool, org: &OrgId, who: &str) -> Result<u64, OpenErro
         if trimmed == 0 {
             return Ok(lines);
         }
-        tx.audit(who, "audit.trimmed", org.as_str(), &told(trimmed, before)).await.map_err(failed)?;
+        tx.audit(who, Action::AuditTrimmed, org.as_str(), &told(trimmed, before)).await.map_err(failed)?;
         tx.commit().await.map_err(failed)?;
         lines += trimmed;
     }

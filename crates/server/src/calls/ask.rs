@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use kitbag_model::{
-    CallStatus, ChatId, Content, ContentHash, Hasher, ManifestId, MessageId, NewMessage, NewToolCall, OrgId, Parent,
-    Role, Timestamp, ToolCall, ToolCallId, ToolId,
+    Action, Audience, CallStatus, ChatId, Content, ContentHash, Hasher, ManifestId, MessageId, NewMessage, NewToolCall,
+    OrgId, Parent, Role, Timestamp, ToolCall, ToolCallId, ToolId,
 };
 use kitbag_runner::{ArgumentError, Ready};
 use kitbag_store::{AddMessageError, StoreError, WriteTx, asked_details};
@@ -34,6 +34,8 @@ pub(crate) struct Ask {
     /// Whether the caller is told that it was taken, and not how it ended.
     pub(crate) at_once: bool,
     pub(crate) who: String,
+    /// Whose eyes look for the tool.
+    pub(crate) audience: Audience,
     /// Which tools may be called at all.
     pub(crate) bounds: Bounds,
     /// Who made it, if that matters to how it is made.
@@ -75,12 +77,12 @@ impl From<ToolCall> for Asked {
 impl Calls {
     /// Asks for a call. Two requests of one key are one call: then it is the one that was asked for before.
     pub(crate) async fn ask(&self, org: &OrgId, mut ask: Ask) -> Result<Asked, ApiError> {
-        ask.tool = self.0.toolsets.canonical(org, ask.tool).await?;
+        ask.tool = self.0.toolsets.canonical(org, ask.audience, ask.tool).await?;
         if let Some(call) = self.asked_before(org, &ask).await? {
             return Ok(call.into());
         }
-        ask.bounds.check(&self.0.toolsets, org, &ask.tool).await?;
-        let callable = self.0.toolsets.callable(org, &ask.tool).await?;
+        ask.bounds.check(&self.0.toolsets, org, ask.audience, &ask.tool).await?;
+        let callable = self.0.toolsets.callable(org, ask.audience, &ask.tool).await?;
         self.check(&callable, &ask.args).await?;
         let rules = self.0.rules.of(org).await?;
         self.0.pace.take(org, rules.calls_per_minute().as_ref())?;
@@ -218,7 +220,7 @@ impl Calls {
             error => error.into(),
         })?;
         let details = asked_details(&call, call.status);
-        tx.audit(&ask.who, "tool_call.asked", &id.to_string(), &details).await?;
+        tx.audit(&ask.who, Action::ToolCallAsked, &id.to_string(), &details).await?;
         tx.commit_chat().await?;
         debug_assert_eq!(asks_somebody, call.status == CallStatus::Pending);
         Ok(call)

@@ -9,8 +9,9 @@ use kitbag_cas::tree::{self, NodeMap, Tree};
 use kitbag_cas::workspace::{Snapshot, Workspace};
 use kitbag_cas::{CasError, Change, Entry, care, clear};
 use kitbag_model::{
-    ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, Timestamp, WorkPath,
+    Action, ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, Timestamp, WorkPath,
 };
+use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
@@ -395,27 +396,32 @@ impl Lease {
 
     /// Deletes the chat, and then its folder: the rows are gone, and with them every name of what is in it. Whether there
     /// was one.
-    pub(crate) async fn delete_chat(&self) -> Result<bool, WorkspaceError> {
-        self.delete(None).await
+    pub(crate) async fn delete_chat(&self, who: &str) -> Result<bool, WorkspaceError> {
+        self.delete(who, None).await
     }
 
-    /// The same for a chat that nobody touched since `before`; the audit says that `who` did it.
-    pub(crate) async fn expire_chat(&self, before: Timestamp, who: &'static str) -> Result<bool, WorkspaceError> {
-        self.delete(Some((before, who))).await
+    /// The same for a chat that nobody touched since `before`.
+    pub(crate) async fn expire_chat(&self, before: Timestamp, who: &str) -> Result<bool, WorkspaceError> {
+        self.delete(who, Some(before)).await
     }
 
-    async fn delete(&self, untouched: Option<(Timestamp, &'static str)>) -> Result<bool, WorkspaceError> {
-        let lease = self.clone();
+    async fn delete(&self, who: &str, untouched: Option<Timestamp>) -> Result<bool, WorkspaceError> {
+        let (lease, who) = (self.clone(), who.to_owned());
         uncancelled(async move {
             let Held { workspaces, org, chat, .. } = &*lease.0;
             let mut tx = workspaces.store.write(org).await?;
             let deleted = match untouched {
-                Some((before, who)) => tx.expire_chat(*chat, before, who).await?,
+                Some(before) => tx.expire_chat(*chat, before).await?,
                 None => tx.delete_chat(*chat).await?,
             };
             if !deleted {
                 return Ok(false);
             }
+            let (action, details) = match untouched {
+                Some(before) => (Action::ChatExpired, json!({ "untouchedSince": before })),
+                None => (Action::ChatDeleted, json!({})),
+            };
+            tx.audit(&who, action, &chat.to_string(), &details).await?;
             // Before the rows are gone: nobody would know of the folder any more.
             if workspaces.exists(org, *chat) {
                 lease.with_home(clear::doom).await?;

@@ -23,7 +23,7 @@ pub(crate) async fn delete_chat(
     PathOf(path): PathOf<ChatPath>,
 ) -> Result<StatusCode, ApiError> {
     let chat = path.id()?;
-    if !app.delete_chat(&caller.org, chat).await? {
+    if !app.delete_chat(&caller.org, chat, &caller.who).await? {
         return Err(path.not_found());
     }
     Ok(StatusCode::NO_CONTENT)

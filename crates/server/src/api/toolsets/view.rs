@@ -34,8 +34,12 @@ pub(crate) struct ToolsetView {
     manifest_version: &'static str,
     /// `private`, `org` or `public`.
     visibility: String,
+    /// What it is published as, while it is.
     #[schema(required)]
     public_slug: Option<String>,
+    /// Since when it is published.
+    #[schema(required, format = DateTime)]
+    published_at: Option<String>,
     /// The published toolset that it is a copy of.
     #[schema(required, value_type = Option<Object>)]
     adopted_from: Option<serde_json::Value>,
@@ -61,6 +65,7 @@ impl From<Toolset> for ToolsetView {
             manifest_version: "1",
             visibility: toolset.visibility.to_string(),
             public_slug: toolset.public_slug.map(|slug| slug.to_string()),
+            published_at: toolset.published_at.map(|at| at.to_string()),
             adopted_from: toolset.adopted_from.map(|from| serde_json::json!(from)),
         }
     }
