@@ -120,7 +120,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
         await settled(page);
         found.push(...(await findings(page, name, only)));
       };
-      await look('sign-in', '/sign-in?error=access_denied');
+      await look('sign-in', '/sign-in?error=issuer_refused');
       const { link } = await ada.invite('acme', 'eve@acme.example', 'member');
       await look('join', new URL(link).pathname + new URL(link).hash);
       await ada.enter(context);

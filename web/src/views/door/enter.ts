@@ -35,7 +35,17 @@ async function answer<T>(request: Promise<{ data?: T; error?: unknown; response:
   const problem = Problem.told(response.status, error);
   const wait = Number(response.headers.get('retry-after'));
   if (response.status !== 429 || !wait) throw problem;
-  throw new Problem(problem.code, `Too many tries with this address. Try again in ${wait} seconds.`, 429);
+  throw new Problem(problem.code, `Too many tries. Try again in ${wait} seconds.`, 429);
+}
+
+/** Has the browser hold an invitation while somebody signs in elsewhere: it stands in no address. */
+export async function hold(secret: string): Promise<void> {
+  await answer(api.POST('/v1/invitations/hold', { body: { secret } }));
+}
+
+/** Where one signs in at an issuer; it leads back by itself. */
+export function issuerUrl(id: string, query: Record<string, string>): string {
+  return `/sign-in/${encodeURIComponent(id)}?${new URLSearchParams(query)}`;
 }
 
 /** What went wrong at an issuer, in words. */
@@ -44,6 +54,21 @@ export function words(code: string): string {
 }
 
 const WORDS: Record<string, string> = {
-  access_denied: 'Signing in there was called off.',
-  ACCESS_DENIED: 'Signing in there was called off.',
+  issuer_refused: 'Signing in there was called off, or refused.',
+  issuer_unreachable: 'That issuer does not answer just now. Try again later.',
+  issuer_broken: 'That issuer is not set up as it should be. Whoever runs this server can look at its log.',
+  unknown_issuer: 'This server knows no such issuer.',
+  not_believed: 'What the issuer answered could not be believed. Try again.',
+  expired: 'That took too long, or began in another browser. Try again.',
+  too_many: 'There were too many tries from where you are. Wait a minute.',
+  not_invited: 'You are not known here. Somebody of an organisation has to invite you.',
+  email_unverified: 'The issuer does not say that your e-mail address is yours.',
+  domain_refused: 'People with an address of that domain are not let in.',
+  address_known:
+    'Somebody with your address is known here. Sign in as before, and link the issuer below “Your account”.',
+  invitation_ended: 'The invitation does not work (any more). Ask for a new one.',
+  other_address: 'The invitation is for another address than the one the issuer has of you.',
+  identity_taken: 'That account is linked with somebody else here.',
+  signed_out: 'You were signed out meanwhile. Sign in, and link it again.',
+  failed: 'Something went wrong. Try again.',
 };
