@@ -136,7 +136,7 @@ on_both! {
         let paths: Vec<&str> = files.keys().map(String::as_str).collect();
         assert_eq!(paths, [
             "artifacts/p.html", "data.json", "skills/more/SKILL.md", "skills/more/assets/logo.bin", "skills/more/scripts/a.sh",
-            "skills/old/SKILL.md", "skills/old/new.txt", "skills/old/run.sh", "skills/stays/SKILL.md", "toolset.yaml", "tools/t.py",
+            "skills/old/SKILL.md", "skills/old/new.txt", "skills/old/run.sh", "skills/stays/SKILL.md", "tools/t.py", "toolset.yaml",
         ]);
         assert!(files["skills/old/run.sh"].executable, "what could be run still can");
         // Without its skills it is still what it was.

@@ -100,6 +100,7 @@ on_both! {
             Value::from(all)
         };
         let path = |path: &str| skill_with("/files/1/path", json!(path));
+        let mut wrong = Vec::new();
         for (body, code, field) in [
             (json!({ "name": "" }), bad, "name".to_owned()),
             (json!({ "name": "x".repeat(121) }), bad, "name".to_owned()),
@@ -114,8 +115,8 @@ on_both! {
             (server_with("/id", json!(5)), bad, at("id")),
             (server_with("/name", json!("other")), bad, at("name")),
             (server_with("/extra", json!(1)), bad, at("extra")),
-            (server_with("/serverType", json!("ws")), bad, at("type")),
-            (server_with("/serverType", json!("http")), bad, at("command")),
+            (server_with("/serverType", json!("ws")), bad, at("serverType")),
+            (json!({ "name": "T", "mcpServers": [{ "name": "web", "transport": "http" }] }), bad, at("url")),
             (server_with("/command", json!(" ")), bad, at("command")),
             (server_with("/command", Value::Null), bad, at("command")),
             (server_with("/command", text(201)), bad, at("command")),
@@ -168,9 +169,12 @@ on_both! {
         ] {
             let shown: String = body.to_string().chars().take(300).collect();
             let answer = owner.post(ACME, body).await;
-            answer.expect_error(400, code);
-            assert_eq!(problems(&answer), [format!("{code} {field}")], "{shown}: {answer:?}");
+            match answer.status.as_u16() {
+                400 if answer.body["code"] == code && problems(&answer) == [format!("{code} {field}")] => {}
+                _ => wrong.push((shown, code, field, answer.body)),
+            }
         }
+        assert!(wrong.is_empty(), "{wrong:#?}");
         for (body, code) in [
             (json!({ "name": "T", "organizationId": "other" }), "BAD_REQUEST"),
             (json!({ "name": "T", "mcpServers": "sk-ant-0123456789" }), "BAD_REQUEST"),
@@ -228,7 +232,8 @@ on_both! {
         };
         let answer = file("skills/pdf-tools/assets/logo.bin").await.unwrap();
         let headers = answer.headers().clone();
-        assert_eq!((answer.status().as_u16(), headers["x-content-type-options"].to_str().unwrap()), (200, "nosniff"));
+        assert_eq!(answer.status(), 200);
+        assert_eq!(headers["x-content-type-options"], "nosniff");
         assert_eq!(headers[header::CONTENT_TYPE], "application/octet-stream");
         assert!(headers[header::CONTENT_DISPOSITION].to_str().unwrap().starts_with("attachment;"));
         assert_eq!(answer.bytes().await.unwrap().as_ref(), [0x89, 0x50, 0xff]);

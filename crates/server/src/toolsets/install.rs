@@ -71,9 +71,12 @@ impl Toolsets {
         let definition = &rows.new.definition;
         let mut tx = self.store.write(org).await?;
         if let Some(before) = rows.replaces {
-            let now = editable(&mut tx, &definition.id).await?;
             // Another process may have been here: what was looked at must be what is replaced.
-            if (now.updated_at, &now.generation) != (before.updated_at, &before.generation) {
+            let now = match editable(&mut tx, &definition.id).await {
+                Err(ToolsetError::NotFound(_)) => return Err(ToolsetError::Conflict),
+                now => now?,
+            };
+            if (&now.version, &now.generation) != (&before.version, &before.generation) {
                 return Err(ToolsetError::Conflict);
             }
         }

@@ -19,6 +19,8 @@ use crate::toolsets::install::judged;
 pub(in crate::toolsets) struct Written {
     pub(in crate::toolsets) file: ToolsetFile,
     pub(in crate::toolsets) bytes: Vec<u8>,
+    /// How deep the folder of its skill is.
+    depth: usize,
 }
 
 /// What a toolset is made of from now on.
@@ -155,8 +157,33 @@ impl Completed {
                     self.switched_skills.push(draft.id);
                 }
             }
-            self.write(&draft.at, &skill.reference.path, bundle, &modes, problems);
+            let folder = skill.reference.path.clone();
+            let stray = self.kept.iter().find(|file| is_inside(&file.path, &folder)).filter(|_| known.is_none());
+            if let Some(stray) = stray {
+                let message =
+                    format!("the toolset has a file {} that is no skill's; give the skill another id", stray.path);
+                problems.push(DraftProblem::new(Code::InvalidSkillBundle, format!("{}.id", draft.at), message));
+            }
+            self.write(&draft.at, &folder, bundle, &modes, problems);
             self.skills.push(skill);
+        }
+        self.tidy(problems);
+    }
+
+    /// No path is there twice, and none is a file and a folder. A skill in the folder of another is the one that says what its files are.
+    fn tidy(&mut self, problems: &mut Vec<DraftProblem>) {
+        self.written.sort_by(|a, b| a.file.path.cmp(&b.file.path).then(b.depth.cmp(&a.depth)));
+        self.written.dedup_by(|later, first| later.file.path == first.file.path);
+        let written: BTreeSet<WorkPath> = self.written.iter().map(|one| one.file.path.clone()).collect();
+        self.kept.retain(|file| !written.contains(&file.path));
+        let all: BTreeSet<WorkPath> = self.files().into_iter().map(|file| file.path).collect();
+        let clash = |path: &&WorkPath| {
+            let above = path.as_str().match_indices('/').map(|(at, _)| &path.as_str()[..at]);
+            above.into_iter().any(|folder| all.contains(folder))
+        };
+        for path in all.iter().filter(clash) {
+            let message = format!("{path} is in a folder that is a file");
+            problems.push(DraftProblem::new(Code::InvalidSkillBundle, "agentSkills", message));
         }
     }
 
@@ -172,14 +199,6 @@ impl Completed {
         let mut wrong = |message: String| {
             problems.push(DraftProblem::new(Code::InvalidSkillBundle, format!("{at}.files"), message));
         };
-        let prefix = format!("{folder}/");
-        if let Some(other) = self.kept.iter().find(|file| {
-            let path = file.path.as_str();
-            path.starts_with(&prefix) || prefix.starts_with(&format!("{path}/"))
-        }) {
-            wrong(format!("the toolset has a file {} that is not the skill's; give the skill another id", other.path));
-            return;
-        }
         for (path, bytes) in bundle.files {
             match WorkPath::below(folder.as_str(), path.as_str()) {
                 Ok(path) => {
@@ -190,7 +209,7 @@ impl Completed {
                         executable: modes.contains(&path),
                         path,
                     };
-                    self.written.push(Written { file, bytes });
+                    self.written.push(Written { file, bytes, depth: folder.as_str().len() });
                 }
                 Err(error) => wrong(format!("{path}: {error}")),
             }
@@ -198,12 +217,14 @@ impl Completed {
     }
 }
 
+fn is_inside(path: &WorkPath, folder: &WorkPath) -> bool {
+    path.as_str().strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// Whether a file goes with a skill: the innermost folder of a skill that it is in is one that goes. What tools and pages are made of stays
 /// wherever it is.
 fn goes(path: &WorkPath, stay: &[&SkillRef], go: &[&SkillRef]) -> bool {
-    let inside = |reference: &&&SkillRef| {
-        path.as_str().strip_prefix(reference.path.as_str()).is_some_and(|rest| rest.starts_with('/'))
-    };
+    let inside = |reference: &&&SkillRef| is_inside(path, &reference.path);
     let deepest = |all: &[&SkillRef]| all.iter().filter(inside).map(|one| one.path.as_str().len()).max();
     matches!(FileKind::of(path), FileKind::Asset) && deepest(go) > deepest(stay)
 }
@@ -252,7 +273,11 @@ fn checked(
     }
     for LaunchError { field, reason } in &found {
         let code = launch_code(reason);
-        let field = if *field == LaunchField::Server { at.to_owned() } else { format!("{at}.{field}") };
+        let field = match field {
+            LaunchField::Server => at.to_owned(),
+            LaunchField::Type => format!("{at}.serverType"),
+            field => format!("{at}.{field}"),
+        };
         problems.push(DraftProblem::new(code, field, reason));
     }
     launch.filter(|_| found.is_empty())
