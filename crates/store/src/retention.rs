@@ -26,7 +26,7 @@ const LET_DELETE: &str = "CREATE POLICY kitbag_trim ON audit FOR DELETE TO CURRE
 const LET_NO_LONGER: &str = "DROP POLICY kitbag_trim ON audit";
 
 const DELETE_LINES: &str = "DELETE FROM audit WHERE organization_id = $1 AND id IN
-     (SELECT id FROM audit WHERE organization_id = $1 AND at < $2 ORDER BY id LIMIT $3)";
+     (SELECT id FROM audit WHERE organization_id = $1 AND at < $2 ORDER BY at, id LIMIT $3)";
 
 row!(Untouched { id: String, updated_at: At });
 

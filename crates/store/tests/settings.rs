@@ -1,7 +1,7 @@
 //! What organisations say about themselves, what they gave to be kept sealed, and what goes for its age, on both databases.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use kitbag_model::{NewChat, OrgId, OrgSettings, Timestamp};
+use kitbag_model::{Action, NewChat, OrgId, OrgSettings, Timestamp};
 use kitbag_store::{Store, trim_audit_postgres};
 use kitbag_testkit::cluster::OWNER;
 use kitbag_testkit::on_both;
@@ -111,14 +111,14 @@ on_both! {
         for org in [&acme, &local] {
             let mut tx = store.write(org).await.unwrap();
             for _ in 0..1_500 {
-                tx.audit("somebody", "thing.done", "x", &json!({})).await.unwrap();
+                tx.audit("somebody", Action::ToolsetEnabled, "x", &json!({})).await.unwrap();
             }
             tx.commit().await.unwrap();
         }
         keep(&store, &acme, &settings(json!({ "retention": { "auditDays": 1 } }))).await;
         database.make_old().await;
         let mut tx = store.write(&acme).await.unwrap();
-        tx.audit("somebody", "thing.new", "x", &json!({})).await.unwrap();
+        tx.audit("somebody", Action::ToolsetDisabled, "x", &json!({})).await.unwrap();
         tx.commit().await.unwrap();
         let before = Timestamp::now().minus_days(1);
         if store.may_trim_audit() {
@@ -132,8 +132,8 @@ on_both! {
             assert!(store.trim_audit(&acme, before, "test").await.is_err());
         }
         let left = actions(&store, &acme).await;
-        assert_eq!(left.iter().filter(|action| *action == "thing.done").count(), 0);
-        assert!(left.contains(&"thing.new".to_owned()) && left.contains(&"audit.trimmed".to_owned()), "{left:?}");
+        assert_eq!(left.iter().filter(|action| *action == "toolset.enabled").count(), 0);
+        assert!(left.contains(&"toolset.disabled".to_owned()) && left.contains(&"audit.trimmed".to_owned()), "{left:?}");
         assert_eq!(actions(&store, &local).await.len(), 1_500, "nobody else's");
     }
 }
