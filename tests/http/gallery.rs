@@ -233,6 +233,47 @@ on_both! {
         assert_eq!(unpacked(&bytes)["toolset.yaml"].1, std::fs::read(copied.join("toolset.yaml")).unwrap());
     }
 
+    /// The way of the page: a toolset that is made of servers and skills, published, adopted, and changed where it was made.
+    async fn what_is_made_here_is_published_and_adopted(database: TestDatabase) {
+        let server = serve(&database);
+        let (ada, bob) = (owner(&server, "acme").await, owner(&server, "globex").await);
+        let made = |name: &str, words: &str| json!({
+            "name": name, "visibility": "org",
+            "mcpServers": [{ "name": "github", "transport": "stdio", "command": "nopx", "env": { "TOKEN": "${ENV:TEST_TOKEN}" } }],
+            "agentSkills": [{ "format": "agentskills-v1", "id": "review", "name": "review", "description": "To review", "entry": "SKILL.md",
+                "files": [{ "path": "SKILL.md", "content": format!("---\nname: review\ndescription: To review\n---\n{words}\n") },
+                          { "path": "scripts/a.sh", "content": "echo\n" }] }],
+        });
+        ada.post("/v1/orgs/acme/toolsets", made("Reviews", "First words")).await.expect(201);
+        ada.post("/v1/orgs/acme/toolsets", made("Others", "Other words")).await.expect(201);
+        assert_eq!(publish(&ada, "acme", "reviews", "code-reviews").await.expect(200)["publicSlug"], "code-reviews");
+        publish(&ada, "acme", "others", "code-reviews").await.expect_error(409, "PUBLIC_SLUG_CONFLICT");
+        let shown = bob.get(&format!("{GALLERY}/code-reviews")).await.expect(200);
+        assert_eq!((&shown["mcpServers"][0]["envNames"], &shown["agentSkills"][0]["name"]), (&json!(["TOKEN"]), &json!("review")));
+        assert!(!shown.to_string().contains("TEST_TOKEN"));
+        let copy = adopt(&bob, "globex", "code-reviews", json!({ "name": "Ours" })).await.expect(201);
+        assert_eq!((&copy["id"], &copy["name"], &copy["adoptedFrom"]["toolsetId"]), (&json!("reviews"), &json!("Ours"), &json!("reviews")));
+        let skill = "/v1/orgs/globex/toolsets/reviews/skills/review";
+        let before = bob.get(skill).await.expect(200);
+        assert_eq!(before, ada.get("/v1/orgs/acme/toolsets/reviews/skills/review").await.expect(200));
+
+        let change = made("Reviews", "Second words");
+        ada.put("/v1/orgs/acme/toolsets/reviews", change.clone()).await.expect_error(400, "BAD_REQUEST");
+        ada.delete("/v1/orgs/acme/toolsets/reviews").await.expect_error(400, "BAD_REQUEST");
+        assert_eq!(ada.post("/v1/orgs/acme/toolsets/reviews/unpublish", json!({ "visibility": "private" })).await.expect(200)["visibility"], "private");
+        ada.post("/v1/orgs/acme/toolsets/reviews/unpublish", json!({ "visibility": "public" })).await.expect_error(400, "BAD_REQUEST");
+        assert_eq!(unpublish(&ada, "acme", "reviews").await.expect(200)["visibility"], "private", "what is not published stays as it is");
+        ada.put("/v1/orgs/acme/toolsets/reviews", change).await.expect(200);
+        publish(&ada, "acme", "reviews", "code-reviews").await.expect(200);
+        assert_eq!(bob.get(skill).await.expect(200), before, "the copy is as it was");
+        let second = adopt(&bob, "globex", "code-reviews", json!({})).await.expect(201);
+        let of_second = bob.get(&format!("/v1/orgs/globex/toolsets/{}/skills/review", second["id"].as_str().unwrap())).await.expect(200);
+        assert!(of_second.to_string().contains("Second words"));
+        // What the copy's own organisation changes about it keeps where it came from.
+        let renamed = bob.put("/v1/orgs/globex/toolsets/reviews", made("Ours now", "Third words")).await.expect(200);
+        assert_eq!(renamed["adoptedFrom"], copy["adoptedFrom"]);
+    }
+
     async fn a_copy_gets_an_id_of_its_own(database: TestDatabase) {
         let server = serve(&database);
         let ada = owner(&server, "acme").await;

@@ -107,7 +107,8 @@ impl Toolsets {
         Ok(tx.commit().await?)
     }
 
-    /// Takes a toolset back, if it is published. Who sees it from then on.
+    /// Takes a toolset back, after which `visibility` says who sees it. One that is not published stays as it is: nobody who only makes
+    /// sure of that shows a private one to the organisation.
     pub(crate) async fn unpublish(
         &self,
         org: &OrgId,
@@ -120,6 +121,9 @@ impl Toolsets {
         let not_found = || ToolsetError::NotFound(id.to_string());
         let mut tx = self.store.write(org).await?;
         let before = tx.toolset(id).await?.ok_or_else(not_found)?;
+        if !before.is_published() {
+            return Ok(());
+        }
         let bundle: Option<ContentHash> = tx.unpublish_toolset(id, visibility, by.user).await?.ok_or_else(not_found)?;
         let details = json!({ "publicSlug": before.public_slug, "visibility": visibility });
         tx.audit(&by.who, Action::ToolsetUnpublished, id.as_str(), &details).await?;

@@ -24,7 +24,7 @@ pub(crate) struct Unpublish {
 /// Take a published toolset back
 ///
 /// The gallery does not have it any more, and nobody can adopt it. Copies that were adopted stay as they are, and its name stays
-/// reserved for your organisation.
+/// reserved for your organisation. A toolset that is not published stays as it is.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/toolsets/{id}/unpublish", tag = "gallery",
     params(ToolsetPath),
