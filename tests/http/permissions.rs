@@ -25,6 +25,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("{slug}", "nothing"),
     ("{name}", "llm.nothing"),
     ("{issuer}", "nothing"),
+    ("{identity}", "nothing"),
     ("{key}", "nothing"),
     ("{path}", "nothing.txt"),
     ("{toolId}", "nothing:nothing"),

@@ -18,7 +18,7 @@ use url::Url;
 
 use crate::access::client::Network;
 use crate::access::issuers::Issuers;
-use crate::access::noted::Refusals;
+use crate::access::noted::Lately;
 use crate::access::origin::HostRule;
 use crate::access::people::{self, Tries};
 use crate::access::stay::Rights;
@@ -106,7 +106,8 @@ struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
-    refusals: Refusals,
+    refusals: Lately,
+    lent: Lately,
     people_seen: AtomicBool,
     rules: Rules,
     issuers: Issuers,
@@ -186,7 +187,8 @@ impl App {
             store,
             tokens: Recent::default(),
             tries: Tries::default(),
-            refusals: Refusals::default(),
+            refusals: Lately::default(),
+            lent: Lately::default(),
             people_seen: AtomicBool::new(false),
             rules,
             issuers: Issuers::new(&settings.issuers, &settings.egress),
@@ -265,8 +267,13 @@ impl App {
     }
 
     /// Who was refused something a moment ago.
-    pub(crate) fn refusals(&self) -> &Refusals {
+    pub(crate) fn refusals(&self) -> &Lately {
         &self.0.refusals
+    }
+
+    /// Which clients with an issuer's tokens were here a moment ago.
+    pub(crate) fn lent(&self) -> &Lately {
+        &self.0.lent
     }
 
     /// Whether somebody was found who signs in here.

@@ -193,6 +193,7 @@ impl Proven {
             Self::Lent(lent) => {
                 let org: OrgId = org.parse().map_err(|_| missing())?;
                 let role = app.role(&org, lent.user).await?.ok_or_else(missing)?;
+                app.lent_used(&org, &lent);
                 let scopes = lent.scopes.and(role.scopes());
                 Ok(Principal { org, scopes, role, user: Some(lent.user), at_page: false, who: lent.who })
             }

@@ -10,6 +10,7 @@ use kitbag_model::{Action, OrgId, Timestamp, Token};
 use serde_json::json;
 
 use super::caller::Principal;
+use super::issuers::lent::Lent;
 use crate::app::App;
 
 /// How often it is written down that a token is used.
@@ -21,22 +22,25 @@ const LONGEST_AGENT: usize = 200;
 /// So often somebody's refusals leave a line.
 const REFUSED_EVERY: Duration = Duration::from_secs(60);
 
+/// So often a client leaves one that uses what an issuer gave it. There is no row that could say when it was last used.
+const LENT_EVERY: Duration = Duration::from_secs(60 * 60);
+
 /// So many are remembered; then those whose time is over are forgotten.
 const MOST: usize = 10_000;
 
-/// Who was refused something a moment ago.
+/// Who left a line a moment ago.
 #[derive(Default)]
-pub(crate) struct Refusals(Mutex<HashMap<String, Instant>>);
+pub(crate) struct Lately(Mutex<HashMap<String, Instant>>);
 
-impl Refusals {
-    /// Whether this one is worth a line.
-    fn is_news(&self, org: &OrgId, who: &str, now: Instant) -> bool {
+impl Lately {
+    /// Whether this one is worth a line, if each is so often.
+    fn is_news(&self, org: &OrgId, who: &str, now: Instant, every: Duration) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MOST {
-            all.retain(|_, at| now.duration_since(*at) < REFUSED_EVERY);
+            all.retain(|_, at| now.duration_since(*at) < every);
         }
         let key = format!("{org} {who}");
-        let recent = all.get(&key).is_some_and(|at| now.duration_since(*at) < REFUSED_EVERY);
+        let recent = all.get(&key).is_some_and(|at| now.duration_since(*at) < every);
         if recent || all.len() >= MOST {
             return false;
         }
@@ -70,9 +74,24 @@ impl App {
         });
     }
 
+    /// Notes that a client uses what an issuer gave it for a person, once in an hour.
+    pub(crate) fn lent_used(&self, org: &OrgId, lent: &Lent) {
+        if !self.lent().is_news(org, &lent.who, Instant::now(), LENT_EVERY) {
+            return;
+        }
+        let (app, org, lent) = (self.clone(), org.clone(), lent.clone());
+        tokio::spawn(async move {
+            let details = json!({ "issuer": lent.issuer });
+            if let Err(error) = app.note(&org, &lent.who, Action::TokenUsed, &lent.client, &details).await {
+                tracing::debug!(%error, who = lent.who, "that a client was here was not noted");
+            }
+        });
+    }
+
     /// Notes that somebody tried to change something for which it takes more than they have.
     pub(crate) fn refused(&self, principal: &Principal, method: &Method, route: &str, takes: &str) {
-        if method.is_safe() || !self.refusals().is_news(&principal.org, &principal.who, Instant::now()) {
+        let news = || self.refusals().is_news(&principal.org, &principal.who, Instant::now(), REFUSED_EVERY);
+        if method.is_safe() || !news() {
             return;
         }
         let (app, org, who) = (self.clone(), principal.org.clone(), principal.who.clone());
@@ -91,17 +110,18 @@ mod tests {
 
     #[test]
     fn one_line_a_minute_for_each() {
-        let (refusals, org, now) = (Refusals::default(), OrgId::local(), Instant::now());
+        let (lately, org, now) = (Lately::default(), OrgId::local(), Instant::now());
+        let is_news = |org: &OrgId, who: &str, now| lately.is_news(org, who, now, REFUSED_EVERY);
         let later = now + REFUSED_EVERY;
-        assert!(refusals.is_news(&org, "a", now));
-        assert!(!refusals.is_news(&org, "a", now));
-        assert!(refusals.is_news(&org, "b", now), "others have their own");
-        assert!(refusals.is_news(&"other".parse().expect("an id"), "a", now), "and so have other organisations");
-        assert!(refusals.is_news(&org, "a", later));
+        assert!(is_news(&org, "a", now));
+        assert!(!is_news(&org, "a", now));
+        assert!(is_news(&org, "b", now), "others have their own");
+        assert!(is_news(&"other".parse().expect("an id"), "a", now), "and so have other organisations");
+        assert!(is_news(&org, "a", later));
         for one in 0..2 * MOST {
-            refusals.is_news(&org, &one.to_string(), later);
+            is_news(&org, &one.to_string(), later);
         }
-        assert!(!refusals.is_news(&org, "one more", later), "a flood of names does not grow for ever");
-        assert!(refusals.is_news(&org, "one more", later + REFUSED_EVERY));
+        assert!(!is_news(&org, "one more", later), "a flood of names does not grow for ever");
+        assert!(is_news(&org, "one more", later + REFUSED_EVERY));
     }
 }
