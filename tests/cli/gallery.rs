@@ -1,6 +1,6 @@
 //! The gallery on the command line, with and without a server.
 
-use kitbag_testkit::{Program, Server, TestDatabase, on_both};
+use kitbag_testkit::{Program, Server, on_both};
 use serde_json::json;
 
 use crate::{BINARY, assert_failed};

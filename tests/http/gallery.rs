@@ -285,14 +285,18 @@ on_both! {
         // So an organisation that may keep no values can adopt it.
         assert_eq!(adopt(&bob, "globex", "literals", json!({})).await.expect(201)["id"], "app");
 
-        for (fields, part) in [("command: x, args: [--api-key, hunter2]", "argument 2"), ("url: 'https://a.example/mcp?api_key=hunter2'", "the URL")] {
+        for (id, fields, part) in [
+            ("arguments", "command: x, args: [--api-key, hunter2]", "argument 2"),
+            ("address", "url: 'https://a.example/mcp/sk-ant-api03-hunter2hunter2'", "the URL"),
+            ("folder", "command: x, cwd: '/data/token=hunter2'", "cwd"),
+        ] {
             let servers = format!("mcp_servers: [{{id: srv, {fields}}}]\n");
-            import(&server, "", &toolset("loud", &servers)).await;
-            let refused = server.post(&format!("{TOOLSETS}/loud/publish"), &json!({ "publicSlug": "loud-one" })).await;
+            import(&server, "", &toolset(id, &servers)).await.expect(201);
+            let refused = server.post(&format!("{TOOLSETS}/{id}/publish"), &json!({ "publicSlug": "loud-one" })).await;
             refused.expect_error(409, "CONFLICT");
             let message = refused.body["message"].as_str().unwrap();
             assert!(message.contains(part) && !message.contains("hunter2"), "{message}");
-            server.post(&format!("{TOOLSETS}/loud/publish"), &json!({ "publicSlug": "loud-one", "force": true })).await.expect_error(400, "BAD_REQUEST");
+            server.post(&format!("{TOOLSETS}/{id}/publish"), &json!({ "publicSlug": "loud-one", "force": true })).await.expect_error(400, "BAD_REQUEST");
         }
         assert_eq!(slugs(&bob.get(GALLERY).await.expect(200)), ["literals"]);
         assert_eq!(bundles(&database), kept, "what was refused leaves nothing");

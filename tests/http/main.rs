@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod access;
+mod audit;
 mod browsers;
 mod bundles;
 mod calls;
@@ -19,9 +20,11 @@ mod mcp_imports;
 mod mcp_servers;
 mod messages;
 mod operations;
+mod org_toolsets;
 mod overrides;
 mod packages;
 mod people;
+mod permissions;
 mod quotas;
 mod resolution;
 mod restarts;

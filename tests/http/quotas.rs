@@ -128,7 +128,8 @@ on_both! {
         // A chat that is deleted makes room; a restart counts what is on the disk.
         ada.delete(&one).await.expect(204);
         put_file(&ada, &two, "d", vec![b'd'; 6_000]).await.expect(201);
-        drop((ada, bob, server));
+        drop((ada, bob));
+        drop(server);
         let server = serve(&database);
         let ada = crate::browsers::sign_in(&server, "owner@acme.example", crate::browsers::PASSWORD).await.ok().unwrap();
         told(&put_file(&ada, &two, "e", vec![b'e'; 1_000]).await, &["workspaceBytes"]);

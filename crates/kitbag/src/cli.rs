@@ -188,6 +188,10 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_MAX_WORKSPACE_FILES", value_name = "COUNT")]
     pub(crate) max_workspace_files: Option<u64>,
 
+    /// Programs in front of the server whose `X-Forwarded-For` is believed: addresses and networks
+    #[arg(long, env = "KITBAG_TRUSTED_PROXIES", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) trusted_proxies: Option<Vec<String>>,
+
     /// Private addresses that the server may dial: names, addresses, ranges such as 10.0.0.0/8
     #[arg(long, env = "KITBAG_EGRESS_ALLOW", value_name = "LIST", value_delimiter = ',')]
     pub(crate) egress_allow: Option<Vec<String>>,

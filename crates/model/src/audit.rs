@@ -136,12 +136,6 @@ actions! {
     WorkspaceCollected = "workspace.collected",
 }
 
-impl AsRef<str> for Action {
-    fn as_ref(&self) -> &str {
-        self.as_str()
-    }
-}
-
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -280,9 +274,10 @@ mod tests {
             let past = ["ed", "set"].iter().any(|end| verb.ends_with(end)) || verb.starts_with("signed_");
             assert!(past, "{name} does not say what was done");
         }
-        // The first column of the table.
+        // The first column of the table; filters have no dot.
         let document = include_str!("../../../docs/audit.md");
-        let rows: Vec<&str> = document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+        let rows = document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let rows: Vec<&str> = rows.filter(|name| name.contains('.')).collect();
         assert_eq!(rows, names, "docs/audit.md does not list what there is");
     }
 

@@ -76,8 +76,8 @@ pub use override_key::{OverrideKey, OverrideKeyError};
 pub use overrides::{Chosen, Effective, Layers, Origin, Override};
 pub use path::{PathError, WorkPath};
 pub use person::{
-    Email, EmailError, Identity, Invitation, InvitationText, Member, NewInvitation, NewPerson, Person, PersonCookie,
-    PersonName, PersonSession,
+    Email, EmailError, Identity, Invitation, InvitationText, LinkedIdentity, Member, NewInvitation, NewLinkedIdentity,
+    NewPerson, Person, PersonCookie, PersonName, PersonSession,
 };
 pub use pin::{Acceptance, FieldChange, Pin, PinPolicy, PinState, Pinned, Sight};
 pub use placeholder::{EnvNotSet, PlaceholderError, Template};

@@ -8,16 +8,20 @@ use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_model::{Action, OrgId, Timestamp, Token, TokenId};
+use kitbag_identity::IssuerSettings;
+use kitbag_model::{Action, Identity, OrgId, OrgRole, Timestamp, Token, TokenId, UserId};
 use kitbag_python::Workers;
 use kitbag_store::{Store, StoreError};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::Value;
 use url::Url;
 
+use crate::access::client::Network;
+use crate::access::issuers::Issuers;
 use crate::access::noted::Refusals;
 use crate::access::origin::HostRule;
-use crate::access::people::Tries;
+use crate::access::people::{self, Tries};
+use crate::access::stay::Rights;
 use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
 use crate::gallery::Gallery;
@@ -67,6 +71,10 @@ pub struct Settings {
     pub mcp_rate: u32,
     /// How long a request may take.
     pub request_timeout: Duration,
+    /// Where people sign in beside here, and who gives clients access tokens.
+    pub issuers: Vec<IssuerSettings>,
+    /// Programs in front of it, whose word for who is asking is taken.
+    pub trusted_proxies: Vec<Network>,
     /// Where the files of the page are.
     pub page: PageFiles,
     /// The data folder.
@@ -101,6 +109,10 @@ struct Inner {
     refusals: Refusals,
     people_seen: AtomicBool,
     rules: Rules,
+    issuers: Issuers,
+    identities: Recent<String, UserId>,
+    roles: Recent<(OrgId, UserId), OrgRole>,
+    rights: Rights,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -177,6 +189,10 @@ impl App {
             refusals: Refusals::default(),
             people_seen: AtomicBool::new(false),
             rules,
+            issuers: Issuers::new(&settings.issuers, &settings.egress),
+            identities: Recent::default(),
+            roles: Recent::default(),
+            rights: Rights::default(),
             settings,
             hosts,
             workspaces,
@@ -219,6 +235,28 @@ impl App {
         tx.audit(who, action, subject, details).await?;
         // Nothing is remembered of the audit, so whatever is stays true.
         tx.commit_chat().await
+    }
+
+    /// Who is known by a name.
+    pub(crate) async fn known_by(&self, identity: &Identity) -> Result<Option<UserId>, StoreError> {
+        let read = self.store().whose(identity);
+        self.0.identities.get(self.store().edition(), identity.as_str().to_owned(), read).await
+    }
+
+    /// What somebody is in an organisation now, if anything.
+    pub(crate) async fn role(&self, org: &OrgId, user: UserId) -> Result<Option<OrgRole>, StoreError> {
+        let read = async { Ok(people::member(self, org, user).await?.map(|member| member.role)) };
+        self.0.roles.get(self.store().edition(), (org.clone(), user), read).await
+    }
+
+    /// Where people sign in beside here, and who gives clients access tokens.
+    pub(crate) fn issuers(&self) -> &Issuers {
+        &self.0.issuers
+    }
+
+    /// Tells those who stay that somebody's rights may have ended.
+    pub(crate) fn rights(&self) -> &Rights {
+        &self.0.rights
     }
 
     /// How often somebody may still be wrong about a password.

@@ -30,10 +30,12 @@ mod transfer;
 mod vaulted;
 mod workspaces;
 
+pub use access::client::{BadNetwork, Network};
 pub use access::embedded::{self, EmbeddedTokenError};
 pub use app::{App, Settings};
 pub use calls::CallSettings;
 pub use kitbag_cas::workspace::Limits as WorkspaceLimits;
+pub use kitbag_identity as identity;
 pub use kitbag_mcp::serve::bridge;
 pub use listen::serve;
 pub use ops::checks;

@@ -7,6 +7,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::access::issuers::resource::{WELL_KNOWN, metadata};
 use crate::api::{
     audit, calls, chats, events, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs,
     people, processes, secrets, session, settings, skills, tokens, tools, toolsets, workspace,
@@ -25,6 +26,12 @@ pub fn router(app: App) -> Router {
         .route("/v1/orgs/{org}/mcp", mcp())
         .route("/v1/orgs/{org}/toolsets/{id}/mcp", mcp())
         .route("/v1/orgs/{org}/mcp-servers/{serverKey}/mcp", mcp())
+        .route(WELL_KNOWN, get(metadata))
+        .route(&format!("{WELL_KNOWN}/mcp"), get(metadata))
+        .route(&format!("{WELL_KNOWN}/sse"), get(metadata))
+        .route(&format!("{WELL_KNOWN}/v1/orgs/{{org}}/mcp"), get(metadata))
+        .route(&format!("{WELL_KNOWN}/v1/orgs/{{org}}/toolsets/{{id}}/mcp"), get(metadata))
+        .route(&format!("{WELL_KNOWN}/v1/orgs/{{org}}/mcp-servers/{{serverKey}}/mcp"), get(metadata))
         .route("/sse", get(gateway::http::open_sse))
         .route("/messages", axum::routing::post(gateway::http::message))
         .route("/openapi.json", get(ops::openapi::serve))
@@ -129,6 +136,8 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(people::sessions::list_sessions))
         .routes(routes!(people::sessions::end_session))
         .routes(routes!(people::password::change_password))
+        .routes(routes!(people::identities::list_identities))
+        .routes(routes!(people::identities::delete_identity))
         .routes(routes!(orgs::list::list_organizations, orgs::create::create_organization))
         .routes(routes!(orgs::get::get_organization, orgs::update::update_organization))
         .routes(routes!(settings::get::get_settings, settings::update::update_settings))
@@ -140,6 +149,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(invitations::take_back::delete_invitation))
         .routes(routes!(invitations::read::read_invitation))
         .routes(routes!(invitations::accept::accept_invitation))
+        .routes(routes!(invitations::hold::hold_invitation))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))
         .routes(routes!(audit::list::list_audit))

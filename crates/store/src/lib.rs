@@ -37,7 +37,7 @@ pub use gallery::{GalleryTx, PublishError};
 pub use manifests::KeepError;
 pub use messages::AddMessageError;
 pub use page::Page;
-pub use people::{PersonTx, RoleError};
+pub use people::{PersonTx, RoleError, UnlinkError};
 pub use retention::{Trimmed, trim_audit_postgres};
 pub use secrets::KeptSecret;
 pub use store::{Location, Store};

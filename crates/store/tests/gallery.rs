@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use kitbag_model::{
-    ContentHash, Definition, GallerySummary, GalleryTool, Install, OrgId, Permissions, PublicSlug, Publication,
-    PythonNeeds, SourceType, ToolsetId, Visibility,
+    ContentHash, Definition, GallerySummary, GalleryTool, Install, McpServer, OrgId, Permissions, PublicSlug,
+    Publication, PythonNeeds, RawLaunch, SourceType, ToolsetId, Visibility,
 };
 use kitbag_store::{PublishError, Store};
 use kitbag_testkit::cluster::{APP, SUPERUSER, run, try_run};
@@ -22,7 +22,7 @@ async fn install(store: &Store, org: &OrgId, id: &str) -> ToolsetId {
             description: None,
             tools: Vec::new(),
             overrides: Vec::new(),
-            servers: Vec::new(),
+            servers: vec![server(id.as_str())],
             skills: Vec::new(),
             python: PythonNeeds::default(),
             permissions: Permissions::default(),
@@ -41,6 +41,16 @@ async fn install(store: &Store, org: &OrgId, id: &str) -> ToolsetId {
     tx.install_toolset(&install, None).await.unwrap();
     tx.commit().await.unwrap();
     id
+}
+
+fn server(id: &str) -> McpServer {
+    McpServer {
+        id: id.parse().unwrap(),
+        launch: RawLaunch { command: Some("nopx".to_owned()), ..RawLaunch::default() }.check().unwrap(),
+        enabled: true,
+        requires_confirmation: None,
+        description: None,
+    }
 }
 
 fn publication(toolset: &ToolsetId, slug: &str) -> Publication {
@@ -149,6 +159,20 @@ on_both! {
         assert!(matches!(publish(&store, &globex, &theirs, "weather").await, Err(PublishError::Taken)), "it stays reserved");
     }
 
+    /// A server that a person added gets another id, and its toolset with it.
+    async fn a_published_toolset_that_is_renamed_stays_published(database: TestDatabase) {
+        let (store, acme) = database.open_with("acme").await;
+        let app = install(&store, &acme, "app").await;
+        publish(&store, &acme, &app, "weather").await.unwrap();
+        let mut tx = store.write(&acme).await.unwrap();
+        assert!(tx.rename_server(&"app~app".parse().unwrap(), &"new~new".parse().unwrap()).await.unwrap());
+        tx.commit().await.unwrap();
+        let entry = store.gallery().await.unwrap().entry(&slug("weather")).await.unwrap().unwrap();
+        assert_eq!(entry.toolset.as_str(), "new");
+        assert_eq!(unpublish(&store, &acme, &entry.toolset).await, Some(Some(entry.bundle)));
+        assert!(slugs(&store).await.is_empty());
+    }
+
     async fn a_list_goes_on_where_it_ended(database: TestDatabase) {
         let (store, acme) = database.open_with("acme").await;
         let mut expected = BTreeSet::new();
@@ -223,4 +247,51 @@ async fn the_database_itself_shows_what_is_published_and_lets_nobody_else_change
     // An organisation that is deleted takes along what it published.
     run(&mut database.connect(SUPERUSER).await, "DELETE FROM organizations WHERE id = 'acme'").await;
     assert_eq!(slugs(&store).await, ["garden"]);
+}
+
+/// Whatever is published, a page of it costs what the page has.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_five_thousand_reads_little_of_the_rest() {
+    let database = TestDatabase::postgres().await;
+    let (store, _) = database.open_with("acme").await;
+    let mut superuser = database.connect(SUPERUSER).await;
+    run(
+        &mut superuser,
+        "INSERT INTO toolsets (organization_id, id, name, version, enabled, user_mcp, installed_at, updated_at, source_type,
+             manifest_version, visibility, public_slug)
+         SELECT 'acme', 'app-' || n, 'n', '1.0.0', true, false, now(), now(), 'zip', '1', 'public', 'name-' || n
+         FROM generate_series(1, 5000) n",
+    )
+    .await;
+    run(
+        &mut superuser,
+        "INSERT INTO gallery_toolsets (slug, organization_id, published_at, toolset_id, name, version, tool_count, server_count,
+             skill_count, words, summary, bundle_sha256, bundle_size)
+         SELECT 'name-' || n, 'acme', timestamptz '2026-01-01' + n * interval '1 minute', 'app-' || n, 'n', '1.0.0', 0, 0, 0, '',
+             '{}', 'h', 0
+         FROM generate_series(1, 5000) n",
+    )
+    .await;
+    run(&mut superuser, "ANALYZE gallery_toolsets").await;
+    let read =
+        "SELECT (seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_user_tables WHERE relname = 'gallery_toolsets'";
+    let before: i64 = sqlx::query_scalar(read).fetch_one(&mut superuser).await.unwrap();
+    let first = store.gallery().await.unwrap().cards(None, 50).await.unwrap();
+    assert_eq!((first.items[0].slug.as_str(), first.items.len(), first.has_more), ("name-5000", 50, true));
+    let middle = ("2026-01-02T00:00:00.000Z".parse().unwrap(), &slug("name-1440"));
+    let second = store.gallery().await.unwrap().cards(Some(middle), 50).await.unwrap();
+    assert_eq!(second.items[0].slug.as_str(), "name-1439");
+    // A connection tells what it read when it ends.
+    store.close().await;
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        run(&mut superuser, "SELECT pg_stat_clear_snapshot()").await;
+        let after: i64 = sqlx::query_scalar(read).fetch_one(&mut superuser).await.unwrap();
+        if after - before >= 102 {
+            assert!(after - before < 1000, "{} rows were read for two pages of fifty", after - before);
+            return;
+        }
+        assert!(std::time::Instant::now() < end, "the database does not tell what was read");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }

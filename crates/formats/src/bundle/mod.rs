@@ -80,6 +80,7 @@ impl Finding {
 
     /// One at a place in a text.
     pub fn at(code: Code, file: &str, problem: &Problem) -> Self {
+        let code = if problem.placeholder { Code::InvalidMcpPlaceholder } else { code };
         let shown = problem.to_string();
         let excerpt = shown.split_once('\n').map(|(_, excerpt)| excerpt.to_owned());
         Self {

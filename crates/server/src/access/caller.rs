@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use kitbag_model::{Audience, BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
 
+use super::issuers::lent::{self, Door, Lent};
 use super::origin::only;
 use super::people::{self, SignedIn};
 use super::session;
@@ -107,10 +108,12 @@ pub(crate) struct Principal {
     pub(crate) who: String,
 }
 
-/// Who proved to be whom. A token is of one organisation; a person may be a member of several.
+/// Who proved to be whom. A token of ours is of one organisation; a person may be a member of several.
 pub(crate) enum Proven {
     Token(Principal),
     Person(SignedIn),
+    /// A client with a person's access token of an issuer.
+    Lent(Lent),
 }
 
 impl<S: Needs> FromRequestParts<App> for Caller<S> {
@@ -140,14 +143,16 @@ impl FromRequestParts<App> for MayBrowse {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        match authenticate(app, &parts.method, &parts.headers).await? {
-            Proven::Person(_) => Ok(Self),
-            Proven::Token(principal) if UseScope::admits(&principal) => Ok(Self),
-            Proven::Token(principal) => {
-                let has = principal.has();
-                Err(ApiError::new(Code::Forbidden, format!("this needs {}; {has}", UseScope::TAKES)))
-            }
+        let scopes = match authenticate(app, &parts.method, &parts.headers).await? {
+            Proven::Person(_) => return Ok(Self),
+            Proven::Token(principal) => principal.scopes,
+            Proven::Lent(lent) => lent.scopes,
+        };
+        if scopes.contains(Scope::Use) {
+            return Ok(Self);
         }
+        let message = format!("this needs {}; this one has {:?}", UseScope::TAKES, scopes.to_string());
+        Err(ApiError::new(Code::Forbidden, message))
     }
 }
 
@@ -185,6 +190,36 @@ impl Proven {
                 let (scopes, role, user) = (member.role.scopes(), member.role, Some(person.user));
                 Ok(Principal { org, scopes, role, user, at_page: true, who: person.who() })
             }
+            Self::Lent(lent) => {
+                let org: OrgId = org.parse().map_err(|_| missing())?;
+                let role = app.role(&org, lent.user).await?.ok_or_else(missing)?;
+                let scopes = lent.scopes.and(role.scopes());
+                Ok(Principal { org, scopes, role, user: Some(lent.user), at_page: false, who: lent.who })
+            }
+        }
+    }
+
+    /// Who it is in the organisation that it belongs to, where the address names none: a person's only one.
+    pub(crate) async fn only(self, app: &App) -> Result<Principal, ApiError> {
+        let user = match &self {
+            Self::Token(_) => None,
+            Self::Person(person) => Some(person.user),
+            Self::Lent(lent) => Some(lent.user),
+        };
+        match (self, user) {
+            (Self::Token(principal), _) => Ok(principal),
+            (_, None) => Err(unauthorized()),
+            (proven, Some(user)) => {
+                let orgs = app.store().read_person(user).await?.memberships().await?;
+                match orgs.as_slice() {
+                    [(org, _)] => proven.of(app, org.as_str()).await,
+                    [] => Err(ApiError::new(Code::Forbidden, "you are a member of no organisation yet")),
+                    _ => {
+                        let message = "you are a member of several organisations: use /v1/orgs/{org}/mcp";
+                        Err(ApiError::new(Code::BadRequest, message))
+                    }
+                }
+            }
         }
     }
 }
@@ -210,8 +245,18 @@ impl Principal {
     }
 }
 
-/// Proves a request's token, or the session of its cookie.
+/// Proves a request's token, or the session of its cookie, at the API.
 pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result<Proven, ApiError> {
+    authenticate_at(app, &Door::Api, method, headers).await
+}
+
+/// The same, at any door.
+pub(crate) async fn authenticate_at(
+    app: &App,
+    door: &Door,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Proven, ApiError> {
     if app.settings().no_auth {
         let (org, who) = (OrgId::local(), "owner".to_owned());
         let (scopes, role) = (Scopes::ALL, OrgRole::Owner);
@@ -222,7 +267,11 @@ pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap
             let text = only(headers, &header::AUTHORIZATION).and_then(|text| text.split_once(' '));
             let (_, token) =
                 text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unauthorized)?;
-            let (token, kept) = prove(app, token.trim()).await?;
+            let token = token.trim();
+            if lent::may_be_one(token) {
+                return Ok(Proven::Lent(lent::prove(app, door, headers, token).await?));
+            }
+            let (token, kept) = prove(app, token).await?;
             app.token_used(&token.org, &kept, Some(headers));
             Ok(Proven::Token(Principal::of_token(&token.org, &kept)))
         }

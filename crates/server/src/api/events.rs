@@ -5,29 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, Method};
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{Audience, ChatId, OrgId};
+use kitbag_model::{ChatId, OrgId};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, interval_at};
 use tokio_stream::wrappers::ReceiverStream;
 use utoipa::IntoParams;
 
 use super::error::{ApiError, ErrorBody};
 use super::input::QueryOf;
-use crate::access::caller::{MayUse, Needs, UseScope, authenticate};
+use crate::access::caller::MayUse;
+use crate::access::stay::Stay;
 use crate::app::App;
 use crate::events::{Event, Sight};
 
 /// How often a line is sent that says nothing but that the connection is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// How often it is looked at whether a listener still may, if nothing says that it may not.
-const PROVE_EVERY: Duration = Duration::from_secs(60);
 
 /// So many events are on their way to one listener.
 const ON_THE_WAY: usize = 32;
@@ -44,7 +40,7 @@ pub(crate) struct EventsQuery {
 /// Hear what happens, from now on
 ///
 /// Server-sent events; each has a name (`event:`) and a JSON object (`data:`). A comment is sent every 15 seconds. Nothing is
-/// kept: after a break, ask the API. It ends when whoever listens may not any more.
+/// kept: after a break, ask the API. The stream ends with the token, the session or the membership that opened it.
 ///
 /// - `ready` `{}`: from here on nothing is missed.
 /// - `tool_call`: a tool call that was asked for, decided, or is over, as `get_tool_call` shows it; a `result` or `logs` of more
@@ -69,8 +65,8 @@ pub(crate) struct EventsQuery {
 )]
 pub(crate) async fn events(
     State(app): State<App>,
+    stay: Stay,
     caller: MayUse,
-    headers: HeaderMap,
     QueryOf(query): QueryOf<EventsQuery>,
 ) -> Result<Response, ApiError> {
     let chat = match query.chat {
@@ -84,15 +80,14 @@ pub(crate) async fn events(
     };
     let (sender, receiver) = mpsc::channel(ON_THE_WAY);
     let sight = Sight::new(&app, &caller.org, caller.audience()).await?;
-    tokio::spawn(pass_on(app, Listener { headers, org: caller.org, chat }, sight, sender));
+    tokio::spawn(pass_on(app, Listener { stay, org: caller.org, chat }, sight, sender));
     let stream = ReceiverStream::new(receiver);
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }
 
 /// Somebody who listens.
 struct Listener {
-    /// What they came with, and prove anew who they are with.
-    headers: HeaderMap,
+    stay: Stay,
     org: OrgId,
     chat: Option<ChatId>,
 }
@@ -101,26 +96,11 @@ impl Listener {
     fn concerns(&self, event: &Arc<Event>) -> bool {
         event.org == self.org && (self.chat.is_none() || event.chat.is_none() || event.chat == self.chat)
     }
-
-    /// What they see now, if they still may hear anything. A database that does not answer is no reason to let somebody go.
-    async fn sight(&self, app: &App, before: Sight) -> Option<Sight> {
-        let proven = async { authenticate(app, &Method::GET, &self.headers).await?.of(app, self.org.as_str()).await };
-        match proven.await {
-            Ok(principal) if UseScope::admits(&principal) => {
-                let audience = Audience::of(&principal.org, principal.role, principal.user);
-                Some(if before.is_of(audience) { before } else { Sight::new(app, &self.org, audience).await.ok()? })
-            }
-            Ok(_) => None,
-            Err(error) => error.into_told().0.status().is_server_error().then_some(before),
-        }
-    }
 }
 
 /// Passes on what concerns one listener, until it is gone, may hear no more, or the server ends.
-async fn pass_on(app: App, listener: Listener, mut sight: Sight, sender: mpsc::Sender<Result<Sent, Infallible>>) {
-    let (mut bus, mut over, mut access) = (app.events().listen(), app.events().over(), app.events().access());
-    // Another server on the same database does not tell what it changed.
-    let mut again = interval_at(Instant::now() + PROVE_EVERY, PROVE_EVERY);
+async fn pass_on(app: App, mut listener: Listener, mut sight: Sight, sender: mpsc::Sender<Result<Sent, Infallible>>) {
+    let (mut bus, mut over) = (app.events().listen(), app.events().over());
     let mut next = Some(named("ready", &json!({})));
     loop {
         if let Some(event) = next.take() {
@@ -134,20 +114,14 @@ async fn pass_on(app: App, listener: Listener, mut sight: Sight, sender: mpsc::S
             biased;
             () = sender.closed() => return,
             _ = over.wait_for(|over| *over) => return,
-            _ = access.changed() => None,
-            _ = again.tick() => None,
+            () = listener.stay.changed() => None,
             heard = bus.recv() => Some(heard),
         };
         next = match heard {
-            None => match listener.sight(&app, sight).await {
-                Some(now) => {
-                    sight = now;
-                    None
-                }
-                None => return,
-            },
+            None if listener.stay.may_stay().await => None,
+            None => return,
             Some(Ok(event)) if listener.concerns(&event) => {
-                sight.seen(&app, &event).await.map(|data| named(event.name, &data))
+                sight.see(&app, &event).await.map(|data| named(event.name, &data))
             }
             Some(Ok(_)) => None,
             Some(Err(RecvError::Lagged(missed))) => Some(named("lagged", &json!({ "missed": missed }))),

@@ -46,8 +46,6 @@ pub(crate) struct Events {
     news: Sender<Arc<News>>,
     sender: Sender<Arc<Event>>,
     over: Arc<watch::Sender<bool>>,
-    /// Counts what may have ended somebody's right to listen.
-    access: Arc<watch::Sender<u64>>,
 }
 
 impl Events {
@@ -56,7 +54,6 @@ impl Events {
             news: broadcast::channel(WAITING).0,
             sender: broadcast::channel(WAITING).0,
             over: Arc::new(watch::channel(false).0),
-            access: Arc::new(watch::channel(0).0),
         }
     }
 
@@ -84,21 +81,10 @@ impl Events {
         self.over.subscribe()
     }
 
-    /// Changes whenever somebody who listens may have lost the right to.
-    pub(crate) fn access(&self) -> watch::Receiver<u64> {
-        self.access.subscribe()
-    }
-
-    /// A session, a token or a membership ended, or is other than before: whoever listens has to prove anew who they are.
-    pub(crate) fn access_changed(&self) {
-        self.access.send_modify(|count| *count = count.wrapping_add(1));
-    }
-
     /// The members of an organisation, or the invitations into it, are others than before.
     pub(crate) fn members_changed(&self, org: &OrgId, user: Option<UserId>, reason: &str) {
         let user = user.map(|user| user.to_string());
         self.publish(org, None, "members_changed", json!({ "userId": user, "reason": reason }));
-        self.access_changed();
     }
 
     /// Lets all listeners go.

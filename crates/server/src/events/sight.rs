@@ -10,63 +10,46 @@ use serde_json::Value;
 use super::Event;
 use crate::app::App;
 
-/// The eyes of one listener, and what is hidden from them.
+/// More toolsets than an organisation has.
+const ALL: u32 = 100_000;
+
+/// The eyes of one listener, and what they have seen. An event is heard after what it tells of: by then its toolset may be gone, and only
+/// who saw it before may hear that.
 pub(crate) struct Sight {
     org: OrgId,
     audience: Audience,
-    /// Toolsets that were hidden when they were last looked at: one that is removed is not there any more to be asked.
-    hidden: HashSet<String>,
+    seen: HashSet<String>,
 }
 
 impl Sight {
     pub(crate) async fn new(app: &App, org: &OrgId, audience: Audience) -> Result<Self, StoreError> {
-        let mut hidden = HashSet::new();
+        let mut seen = HashSet::new();
         if audience != Audience::Everything {
-            let all = app.store().read_beside(org).await?.all_installed().await?;
-            let private = all.into_iter().filter(|one| !audience.sees(&one.toolset));
-            hidden.extend(private.map(|one| one.toolset.id.to_string()));
+            let page = app.store().read_beside(org).await?.toolsets(audience, None, None, ALL).await?;
+            seen.extend(page.items.into_iter().map(|toolset| toolset.id.to_string()));
         }
-        Ok(Self { org: org.clone(), audience, hidden })
-    }
-
-    /// Whether they are still the eyes of such a listener: somebody's role may have changed.
-    pub(crate) fn is_of(&self, audience: Audience) -> bool {
-        self.audience == audience
+        Ok(Self { org: org.clone(), audience, seen })
     }
 
     /// An event as this listener hears it; none if it does not.
-    pub(crate) async fn seen<'e>(&mut self, app: &App, event: &'e Event) -> Option<Cow<'e, Value>> {
-        let whole = Some(Cow::Borrowed(&event.data));
-        let Some(id) = toolset_of(event).filter(|_| self.audience != Audience::Everything) else { return whole };
-        let was_hidden = self.hidden.contains(id);
-        let found = match id.parse::<ToolsetId>() {
-            Ok(id) => match app.store().read_beside(&self.org).await {
-                // Whoever cannot be asked may be private.
-                Err(_) => return None,
-                Ok(mut tx) => tx.toolset(&id).await.ok()?,
-            },
-            // That of the built-in tools, which everybody sees.
-            Err(_) => return whole,
-        };
-        match found {
-            None if was_hidden => {
-                self.hidden.remove(id);
-                None
-            }
-            None => whole,
-            Some(toolset) if self.audience.sees(&toolset) => {
-                self.hidden.remove(id);
-                whole
-            }
-            Some(_) if was_hidden => None,
-            Some(_) => {
-                // Who knew it hears that it is gone, and no more.
-                self.hidden.insert(id.to_owned());
-                let mut data = event.data.clone();
-                data["reason"] = "uninstall".into();
-                (event.name == "tools_changed").then_some(Cow::Owned(data))
-            }
+    pub(crate) async fn see<'e>(&mut self, app: &App, event: &'e Event) -> Option<Cow<'e, Value>> {
+        let whole = Cow::Borrowed(&event.data);
+        let Some(id) = toolset_of(event).filter(|_| self.audience != Audience::Everything) else { return Some(whole) };
+        // That of the built-in tools is no id that a toolset could have.
+        let Ok(toolset) = id.parse::<ToolsetId>() else { return Some(whole) };
+        // What cannot be asked may be private.
+        let found = app.store().read_beside(&self.org).await.ok()?.toolset(&toolset).await.ok()?;
+        if found.is_some_and(|toolset| self.audience.sees(&toolset)) {
+            self.seen.insert(id.to_owned());
+            return Some(whole);
         }
+        if event.name != "tools_changed" || !self.seen.remove(id) {
+            return None;
+        }
+        // It is gone, for this listener at least.
+        let mut data = event.data.clone();
+        data["reason"] = "uninstall".into();
+        Some(Cow::Owned(data))
     }
 }
 

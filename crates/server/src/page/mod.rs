@@ -7,6 +7,7 @@
 
 mod files;
 pub(crate) mod oauth;
+mod sign_in;
 
 use axum::Router;
 use axum::extract::State;
@@ -33,9 +34,6 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const VIEWS: [&str; 10] =
     ["/chats", "/toolsets", "/gallery", "/servers", "/tools", "/files", "/settings", "/organization", "/you", "/o"];
 
-/// The addresses of the page that have nothing below them: what is there is somebody else's.
-const DOORS: [&str; 1] = ["/sign-in"];
-
 #[derive(Deserialize)]
 pub(crate) struct IndexQuery {
     token: Option<String>,
@@ -46,11 +44,13 @@ pub(crate) fn routes() -> Router<App> {
     for view in VIEWS {
         router = router.route(view, get(view_of)).route(&format!("{view}/{{*rest}}"), get(view_of));
     }
-    for door in DOORS {
-        router = router.route(door, get(view_of));
-    }
-    router = router.route("/join", get(join));
-    router.route("/oauth/start/{org}/{server}", get(oauth::start)).route("/oauth/callback/{org}", get(oauth::callback))
+    router
+        .route("/sign-in", get(view_of))
+        .route("/join", get(join))
+        .route("/oauth/start/{org}/{server}", get(oauth::start))
+        .route("/oauth/callback/{org}", get(oauth::callback))
+        .route("/sign-in/{issuer}", get(sign_in::begin))
+        .route("/sign-in/{issuer}/callback", get(sign_in::callback))
 }
 
 async fn index(

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::servers::begun::{LIFETIME, person};
 
 /// It shows a few words and can do nothing.
-const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+pub(super) const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 /// What a browser may bring to the start.
 #[derive(Deserialize)]
@@ -110,9 +110,9 @@ pub(crate) async fn callback(
     page
 }
 
-fn shown(status: StatusCode, text: &str) -> Response {
-    let escaped: String = text
-        .chars()
+/// A text as it may stand in markup.
+pub(super) fn escaped(text: &str) -> String {
+    text.chars()
         .map(|c| match c {
             '<' => "&lt;".to_owned(),
             '>' => "&gt;".to_owned(),
@@ -120,7 +120,11 @@ fn shown(status: StatusCode, text: &str) -> Response {
             '"' => "&quot;".to_owned(),
             c => c.to_string(),
         })
-        .collect();
+        .collect()
+}
+
+fn shown(status: StatusCode, text: &str) -> Response {
+    let escaped = escaped(text);
     let page = format!("<!doctype html><meta charset=\"utf-8\"><title>Kitbag</title><p>{escaped}</p>\n");
     (status, [(header::CONTENT_SECURITY_POLICY, POLICY)], Html(page)).into_response()
 }

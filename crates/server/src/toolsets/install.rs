@@ -2,7 +2,8 @@
 //! in the editor.
 
 use kitbag_model::{
-    Action, Install, Launch, LaunchError, McpServer, OrgId, ServerId, Toolset, ToolsetId, Visibility, installed, shared,
+    Action, Install, Launch, LaunchError, McpServer, OrgId, RawLaunch, ServerId, Toolset, ToolsetId, Visibility,
+    installed, shared,
 };
 use kitbag_store::WriteTx;
 use serde_json::Value;
@@ -134,6 +135,30 @@ pub(super) fn refuse_unshareable(servers: &[McpServer]) -> Result<(), ToolsetErr
     };
     let found: Vec<(ServerId, LaunchError)> = servers.iter().flat_map(of_one).collect();
     if found.is_empty() { Ok(()) } else { Err(ToolsetError::Literal(found)) }
+}
+
+/// How a server is reached, as somebody wrote it, if there is nothing wrong with it for this organisation; and all that is.
+pub(super) fn judged(org: &OrgId, mut raw: RawLaunch) -> (Option<Launch>, Vec<LaunchError>) {
+    let is_shared = *org != OrgId::local();
+    let mut found = if is_shared { shared::screen(&mut raw) } else { Vec::new() };
+    match raw.check() {
+        Ok(launch) => {
+            found.extend(if is_shared { shared::refused(&launch) } else { Vec::new() });
+            (Some(launch), found)
+        }
+        Err(errors) => {
+            found.extend(errors);
+            (None, found)
+        }
+    }
+}
+
+/// The same, for who wants no more than that.
+pub(crate) fn checked_launch(org: &OrgId, raw: RawLaunch) -> Result<Launch, ToolsetError> {
+    match judged(org, raw) {
+        (Some(launch), found) if found.is_empty() => Ok(launch),
+        (_, found) => Err(ToolsetError::Launch(found)),
+    }
 }
 
 /// What another program wrote, with references in the form that an organisation must write.

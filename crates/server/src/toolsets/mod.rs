@@ -39,7 +39,7 @@ pub(crate) use draft::{Draft, RawDraft};
 pub(crate) use edit::Edited;
 pub(crate) use error::ToolsetError;
 pub(crate) use import::{Import, Imported};
-pub(crate) use install::{editable, lowered};
+pub(crate) use install::{checked_launch, editable, lowered};
 pub(crate) use parcel::Parcel;
 pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 pub(crate) use servers::{LaunchChange, NewServer, ServerChange, Values};

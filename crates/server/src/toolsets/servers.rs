@@ -9,7 +9,7 @@ use kitbag_model::{
 use kitbag_store::{InstallError, StoreError, WriteTx};
 use serde_json::json;
 
-use super::install::{editable, refuse_literals};
+use super::install::{checked_launch, editable, refuse_literals};
 use super::{ToolsetError, Toolsets};
 use crate::access::caller::Author;
 
@@ -149,7 +149,7 @@ impl Toolsets {
         }
         let before = one.server.fingerprint();
         let server = McpServer {
-            launch: change.launch.apply(&one.server.launch)?,
+            launch: change.launch.apply(org, &one.server.launch)?,
             requires_confirmation: change.requires_confirmation.unwrap_or(one.server.requires_confirmation),
             description: change.description.clone().unwrap_or_else(|| one.server.description.clone()),
             ..one.server.clone()
@@ -258,7 +258,7 @@ async fn rename(
 
 impl LaunchChange {
     /// How the server is reached after the change.
-    fn apply(self, launch: &Launch) -> Result<Launch, ToolsetError> {
+    fn apply(self, org: &OrgId, launch: &Launch) -> Result<Launch, ToolsetError> {
         let mut raw = match launch {
             // A server that was started and is dialled from now on keeps nothing of how it was started.
             Launch::Stdio { .. } if self.url.is_some() && self.command.is_none() => RawLaunch::default(),
@@ -272,7 +272,8 @@ impl LaunchChange {
         raw.cwd = self.cwd.unwrap_or(raw.cwd);
         raw.env = replaced("env", self.env, raw.env)?;
         raw.headers = replaced("headers", self.headers, raw.headers)?;
-        raw.check().map_err(ToolsetError::Launch)
+        // What was there stays, whatever would be said of it today.
+        if raw == RawLaunch::from(launch) { Ok(launch.clone()) } else { checked_launch(org, raw) }
     }
 }
 

@@ -185,7 +185,7 @@ impl WriteTx {
             NewLine {
                 at: line.call.started_at,
                 actor: &line.call.asked_by,
-                action: Action::ToolCallAsked.as_str(),
+                action: Action::ToolCallAsked,
                 subject: line.call.id.to_string(),
                 details: asked_details(&line.call, CallStatus::Running),
             }

@@ -2,9 +2,8 @@
 
 use std::str::FromStr;
 
-use kitbag_model::{Audience, Installed, SkillId, Timestamp, Toolset, ToolsetId, UserId, Visibility};
+use kitbag_model::{Audience, SkillId, Timestamp, Toolset, ToolsetId, UserId, Visibility};
 
-use super::parts::PartsRow;
 use crate::error::StoreError;
 use crate::page::Page;
 use crate::row::{At, row};
@@ -97,46 +96,14 @@ impl<Mode> Tx<Mode> {
         Page::from_rows(rows, limit)
     }
 
-    /// One toolset with its parts.
-    pub async fn installed(&mut self, id: &ToolsetId) -> Result<Option<Installed>, StoreError> {
-        match self.toolset(id).await? {
-            Some(toolset) => self.with_parts(toolset).await,
-            None => Ok(None),
-        }
-    }
-
-    /// All toolsets with their parts, in the order in which they were installed.
-    pub async fn all_installed(&mut self) -> Result<Vec<Installed>, StoreError> {
+    /// All toolsets without their parts, in the order in which they were installed.
+    pub(super) async fn all_toolsets(&mut self) -> Result<Vec<Toolset>, StoreError> {
         let rows: Vec<ToolsetRow> = on!(self, c => sqlx::query_as(
             "SELECT id, name, version, description, enabled, user_mcp, installed_at, updated_at, source_type, source_ref,
                     visibility, public_slug, published_at, adopted_from, created_by_user_id, updated_by_user_id, generation
              FROM toolsets WHERE organization_id = $1 ORDER BY installed_at, id")
             .bind(self.org.as_str()).fetch_all(c))?;
-        let mut all = Vec::with_capacity(rows.len());
-        for row in rows {
-            all.extend(self.with_parts(row.try_into()?).await?);
-        }
-        Ok(all)
-    }
-
-    /// None if somebody removed it meanwhile: a transaction that writes sees what others do.
-    async fn with_parts(&mut self, toolset: Toolset) -> Result<Option<Installed>, StoreError> {
-        let id = &toolset.id;
-        let row: Option<PartsRow> = on!(self, c => sqlx::query_as(
-            "SELECT python, permissions FROM toolsets WHERE organization_id = $1 AND id = $2")
-            .bind(self.org.as_str()).bind(id.as_str()).fetch_optional(c))?;
-        let Some((python, permissions)) = row.map(PartsRow::read).transpose()? else { return Ok(None) };
-        Ok(Some(Installed {
-            tools: self.tools_of(id).await?,
-            servers: self.servers_of(id).await?,
-            skills: self.skills_of(id).await?,
-            bundle_overrides: self.overrides_of(id, "bundle").await?,
-            user_overrides: self.overrides_of(id, "user").await?,
-            trusted: self.trust_in(id, "").await?,
-            python,
-            permissions,
-            toolset,
-        }))
+        rows.into_iter().map(Toolset::try_from).collect()
     }
 }
 

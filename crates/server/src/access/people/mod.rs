@@ -1,6 +1,8 @@
 //! People who sign in: proven once by a password or an issuer, then by a cookie that is theirs in every organisation.
 
+pub(crate) mod admit;
 pub(crate) mod password;
+pub(crate) mod return_to;
 mod tries;
 
 use axum::extract::FromRequestParts;
@@ -56,7 +58,7 @@ pub(super) async fn prove(app: &App, cookie: &PersonCookie) -> Result<SignedIn, 
 /// Whether people sign in here, or one person has the server to themselves. An operator who said where people reach it, or made an
 /// organisation, or invited somebody, has decided that; nothing decides it back.
 pub(crate) async fn are_here(app: &App) -> bool {
-    if app.settings().public_url.is_some() || app.people_seen() {
+    if app.settings().public_url.is_some() || app.issuers().for_people().next().is_some() || app.people_seen() {
         return true;
     }
     let looked = async {
@@ -106,7 +108,7 @@ impl FromRequestParts<App> for Person {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         match authenticate(app, &parts.method, &parts.headers).await? {
             Proven::Person(person) => Ok(Self(person)),
-            Proven::Token(_) => {
+            Proven::Token(_) | Proven::Lent(_) => {
                 Err(ApiError::new(Code::Forbidden, "this is for people who signed in; a token is no person"))
             }
         }

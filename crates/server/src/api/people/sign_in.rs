@@ -4,11 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use kitbag_identity::Issuer;
 use kitbag_model::{Email, Identity, Secret};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::view::PersonView;
+use crate::access::client::ClientAddress;
 use crate::access::people::{are_here, let_in, password};
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::JsonBody;
@@ -55,12 +57,18 @@ pub(crate) struct SignIn {
     responses((status = 200, body = Ways), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
 )]
 pub(crate) async fn get_sign_in(State(app): State<App>) -> Json<Ways> {
-    Json(Ways { people: are_here(&app).await, password: true, issuers: Vec::new() })
+    let view = |issuer: &Issuer| {
+        let settings = issuer.settings();
+        IssuerView { id: settings.id.to_string(), name: settings.name.clone() }
+    };
+    let issuers = app.issuers().for_people().map(view).collect();
+    Json(Ways { people: are_here(&app).await, password: true, issuers })
 }
 
 /// Sign in with a password; the answer sets the cookie
 ///
-/// Whether an address is not known or a password is wrong is one answer. Each address has a few tries, then `RATE_LIMITED`.
+/// Whether an address is not known or a password is wrong is one answer. Each address has a few tries, and each client more, then
+/// `RATE_LIMITED`.
 #[utoipa::path(
     post, path = "/v1/sign-in", tag = "people", security(()),
     request_body = SignIn,
@@ -68,12 +76,13 @@ pub(crate) async fn get_sign_in(State(app): State<App>) -> Json<Ways> {
 )]
 pub(crate) async fn sign_in(
     State(app): State<App>,
+    client: ClientAddress,
     headers: HeaderMap,
     JsonBody(body): JsonBody<SignIn>,
 ) -> Result<Response, ApiError> {
     let email: Email = body.email.parse().map_err(|reason| ApiError::invalid("email", reason))?;
     let identity = Identity::of_email(&email);
-    app.tries().take(&identity)?;
+    app.tries().take(&identity, &client)?;
     let person = match app.store().whose(&identity).await? {
         Some(user) => app.store().read_person(user).await?.found().await?,
         None => None,
@@ -85,7 +94,7 @@ pub(crate) async fn sign_in(
         tracing::warn!(%email, "somebody was not let in");
         return Err(ApiError::new(Code::Unauthorized, "the address or the password is wrong"));
     };
-    app.tries().right(&identity);
+    app.tries().right(&identity, &client);
     tracing::info!(user = %person.id, "somebody signed in");
     let cookie = let_in(&app, person.id, &headers).await?;
     Ok(([(header::SET_COOKIE, cookie)], Json(PersonView::from(person))).into_response())

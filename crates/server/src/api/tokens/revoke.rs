@@ -45,6 +45,7 @@ pub(crate) async fn revoke_token(
     tx.revoke_token(id).await?;
     tx.audit(&caller.who, Action::TokenRevoked, &path.token, &json!({ "name": token.name })).await?;
     tx.commit().await?;
-    app.events().access_changed();
+    app.rights().changed();
+    app.stage().close_organization(&caller.org);
     Ok(StatusCode::NO_CONTENT)
 }

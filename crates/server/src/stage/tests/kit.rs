@@ -86,6 +86,8 @@ impl Theatre {
             resolution: crate::ResolutionSettings::default(),
             organizations: crate::OrganizationsRules::default(),
             mcp_rate: 0,
+            issuers: Vec::new(),
+            trusted_proxies: Vec::new(),
             page: PageFiles::Folder(PathBuf::new()),
             request_timeout: Duration::from_secs(30),
             data: database.data().to_owned(),

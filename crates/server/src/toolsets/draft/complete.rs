@@ -6,13 +6,14 @@ use kitbag_formats::skill;
 use kitbag_model::launch::LaunchField;
 use kitbag_model::{
     ContentHash, FileKind, Installed, Launch, LaunchError, McpServer, OrgId, RawLaunch, ServerId, Skill, SkillId,
-    SkillRef, ToolsetFile, WorkPath, shared,
+    SkillRef, ToolsetFile, WorkPath,
 };
 
 use super::{Draft, DraftProblem, DraftServer, DraftSkill};
 use crate::api::error::Code;
 use crate::toolsets::Values;
 use crate::toolsets::error::launch_code;
+use crate::toolsets::install::judged;
 
 /// A file that somebody wrote.
 pub(in crate::toolsets) struct Written {
@@ -238,22 +239,12 @@ fn stored(draft: &DraftServer, there: Option<RawLaunch>, problems: &mut Vec<Draf
 fn checked(
     org: &OrgId,
     at: &str,
-    mut raw: RawLaunch,
+    raw: RawLaunch,
     unchanged: impl Fn(&Launch) -> bool,
     problems: &mut Vec<DraftProblem>,
 ) -> Option<Launch> {
-    let mut found = if *org == OrgId::local() { Vec::new() } else { shared::screen(&mut raw) };
     let long = raw.too_large();
-    let launch = match raw.check() {
-        Ok(launch) => Some(launch),
-        Err(errors) => {
-            found.extend(errors);
-            None
-        }
-    };
-    if let Some(launch) = launch.as_ref().filter(|_| *org != OrgId::local()) {
-        found.extend(shared::refused(launch));
-    }
+    let (launch, mut found) = judged(org, raw);
     if !launch.as_ref().is_some_and(unchanged) {
         let is_told = |one: &LaunchError| found.iter().any(|other| other.field == one.field);
         let new: Vec<LaunchError> = long.into_iter().filter(|one| !is_told(one)).collect();
