@@ -61,7 +61,7 @@ test('a toolset with a server and a skill is made, changed and saved by the page
   ]);
   expect(made.agentSkills).toMatchObject([{ id: 'sort-tickets', enabled: true }]);
   // Its server has been seen by whoever wrote it, so it starts.
-  await expect(page.getByRole('listitem', { name: 'add_note' })).toBeVisible();
+  await expect(page.getByRole('listitem', { name: 'Add note' })).toBeVisible();
 
   await page.getByRole('link', { name: 'Edit', exact: true }).click();
   await expect(field(page, 'Name')).toHaveValue('Release Notes');
