@@ -25,14 +25,14 @@ pub fn refused(launch: &Launch) -> Vec<LaunchError> {
 /// that nothing else is said of it, whatever else it may be: a line break in a header, a reference that is none.
 pub fn screen(raw: &mut RawLaunch) -> Vec<LaunchError> {
     let mut found = Vec::new();
-    let parts: [(_, fn(Option<String>) -> LaunchField); 2] =
-        [(&mut raw.env, LaunchField::Env), (&mut raw.headers, LaunchField::Headers)];
-    for (values, field) in parts {
+    let mut screen = |values: &mut BTreeMap<String, String>, field: fn(Option<String>) -> LaunchField| {
         for (name, value) in values.iter_mut().filter(|(_, value)| !is_strict_placeholder(value)) {
             found.push(LaunchError { field: field(Some(name.clone())), reason: LaunchReason::NotStrict });
             *value = "${ENV:REFUSED}".to_owned();
         }
-    }
+    };
+    screen(&mut raw.env, LaunchField::Env);
+    screen(&mut raw.headers, LaunchField::Headers);
     found
 }
 
