@@ -147,7 +147,7 @@ on_both! {
             request.header("sec-fetch-site", "same-origin").send().await.unwrap().text().await.unwrap()
         };
         assert_eq!(read("tools/t.py").await, "def f(workspace): pass\n");
-        assert!(read("toolset.yaml").await.contains("version: 2.0.2"), "the manifest is what is installed now");
+        assert!(read("toolset.yaml").await.contains("2.0.2"), "the manifest is what is installed now");
         // Two versions of one id: the older does not come over the newer by itself.
         let old = bundle(&[("toolset.yaml", &manifest("app", "2.0.0", ""))]);
         let import = server.anonymous(Method::POST, &format!("{ACME}/import")).header(header::COOKIE, &owner.cookie);

@@ -170,7 +170,9 @@ fn skill(at: String, value: Value, problems: &mut Vec<DraftProblem>) -> Option<D
 }
 
 /// A skill whose files stay: what stands beside its id and its switch is what its `SKILL.md` says anyway.
-fn kept(at: String, value: Value, problems: &mut Vec<DraftProblem>) -> Option<DraftSkill> {
+fn kept(at: String, mut value: Value, problems: &mut Vec<DraftProblem>) -> Option<DraftSkill> {
+    // That they stay may be said by a null.
+    value.as_object_mut().map(|fields| fields.shift_remove("files"));
     let mut found = Vec::new();
     let mut fields = Fields::of(at.clone(), value, &mut found)?;
     let id: Option<SkillId> = fields.needed(&["id"]);
