@@ -85,9 +85,9 @@ on_both! {
             theirs(Method::PUT, "/settings", json!({ "network": { "allow": hosts } })).await.expect(200);
         };
         allow(json!(["127.0.0.1"])).await;
-        let body = json!({ "id": "all", "url": format!("http://127.0.0.1:{port}/mcp"), "requiresConfirmation": false });
+        let body = json!({ "id": "near", "url": format!("http://127.0.0.1:{port}/mcp"), "requiresConfirmation": false });
         theirs(Method::POST, "/mcp-servers", body).await.expect(201);
-        until("all", "connected").await;
+        until("near", "connected").await;
         theirs(Method::POST, "/mcp-servers", json!({ "id": "x", "url": format!("http://127.0.0.2:{other}/mcp") })).await.expect(201);
         let shown = until("x", "error").await;
         assert!(shown["error"].as_str().unwrap().contains("network.allow"), "{shown}");
@@ -97,15 +97,15 @@ on_both! {
 
         let chat = theirs(Method::POST, "/chats", json!({})).await.expect(201)["id"].as_str().unwrap().to_owned();
         let call = async || {
-            let body = json!({ "toolId": "mcp:all~all:echo", "args": { "message": "hi" } });
+            let body = json!({ "toolId": "mcp:near~near:echo", "args": { "message": "hi" } });
             theirs(Method::POST, &format!("/chats/{chat}/tool-calls"), body).await
         };
         assert_eq!(call().await.expect(200)["status"], "success");
         allow(json!(["example.org"])).await;
-        until("all", "error").await;
+        until("near", "error").await;
         call().await.expect_error(409, "MCP_SERVER_NOT_CONNECTED");
         allow(json!(null)).await;
-        until("all", "connected").await;
+        until("near", "connected").await;
         assert_eq!(call().await.expect(200)["status"], "success");
     }
 }

@@ -175,7 +175,12 @@ fn server_cases() -> Vec<Case> {
         case("a variable's name", server("command: x, env: {'A=B': hunter2}"), "not the name of a variable"),
         case("a value that is a number", server("command: x, env: {A: 12}"), "quotes"),
         Case("no reference", server("command: x, env: {A: '${1X}'}"), "INVALID_MCP_PLACEHOLDER", "is no variable"),
-        Case("an empty reference", server("command: x, args: ['${ENV:}']"), "INVALID_MCP_PLACEHOLDER", "is no variable"),
+        Case(
+            "an empty reference",
+            server("command: x, args: ['${ENV:}']"),
+            "INVALID_MCP_PLACEHOLDER",
+            "is no variable",
+        ),
         Case("an open reference", server("command: x, env: {A: 'hunter2 ${B'}"), "INVALID_MCP_PLACEHOLDER", "without"),
         case("a command by reference", server("command: '${SHELL}'"), "cannot refer to variables"),
         case("another type", server("command: x, type: websocket"), "stdio, sse and streamable-http"),
