@@ -55,16 +55,21 @@ async fn traces(server: &Server, token: &str, id: &str) -> Vec<(String, u16, Str
         let (path, status, body) = ask(Method::POST, calls.clone(), Some(json!({ "toolId": tool, "args": {} }))).await;
         found.push((path.replace(chat["id"].as_str().unwrap(), "CHAT"), status, body));
     }
-    let hello = json!({
-        "jsonrpc": "2.0", "id": 1, "method": "initialize",
-        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
-    });
+    let hello = hello();
     for path in [format!("toolsets/{id}/mcp"), format!("mcp-servers/{id}~srv/mcp"), format!("mcp?toolsets={id}")] {
         let request = server.anonymous(Method::POST, &format!("{ORG}/{path}")).bearer_auth(token).json(&hello);
         let answer = Answer::of(request.header("accept", "application/json, text/event-stream")).await;
         found.push((path.replace(id, "ID"), answer.status.as_u16(), answer.body.to_string().replace(id, "ID")));
     }
     found
+}
+
+/// The first message of a session.
+fn hello() -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
+    })
 }
 
 /// A private toolset with a tool, a skill and a server.
@@ -111,8 +116,18 @@ on_both! {
         }
         // Whoever made it still does when they manage no more; what they began before begins anew.
         let made_by = id_of(&acme.admin).await;
+        let own = token_of(&acme.admin, "acme", &["use"]).await;
+        let say = |body: Value| {
+            let request = server.anonymous(Method::POST, &format!("{ORG}/mcp")).bearer_auth(&own).json(&body);
+            request.header("accept", "application/json, text/event-stream")
+        };
+        let begun = say(hello()).send().await.unwrap();
+        let session = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let ping = || say(json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" })).header("mcp-session-id", &session);
+        assert_eq!(ping().send().await.unwrap().status(), 200);
         let demote = json!({ "role": "member" });
         acme.owner.ask(Method::PATCH, &format!("{ORG}/members/{made_by}"), Some(demote)).await.expect(200);
+        assert_eq!(ping().send().await.unwrap().status(), 404);
         acme.admin.get(&format!("{ACME}/hidden")).await.expect(200);
         acme.admin.put(&format!("{ACME}/hidden"), json!({ "visibility": "org" })).await.expect_error(403, "FORBIDDEN");
         private(&acme.owner, "owners").await;
