@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod access;
+mod audit;
 mod browsers;
 mod bundles;
 mod calls;
@@ -11,6 +12,7 @@ mod doors;
 mod events;
 mod exports;
 mod from_urls;
+mod gallery;
 mod input;
 mod kit;
 mod machine;
@@ -18,12 +20,17 @@ mod mcp_imports;
 mod mcp_servers;
 mod messages;
 mod operations;
+mod org_toolsets;
 mod overrides;
 mod packages;
 mod people;
+mod permissions;
+mod quotas;
 mod resolution;
 mod restarts;
 mod running;
+mod secrets;
+mod settings;
 mod tenants;
 mod tokens;
 mod toolsets;

@@ -26,7 +26,7 @@ on_both! {
         let provider = Provider::start().await;
         let server = serve(&database, &issuer(&provider.url, ""));
         let ways = Answer::of(server.anonymous(Method::GET, "/v1/sign-in")).await.expect(200);
-        assert_eq!(ways, json!({ "password": true, "issuers": [{ "id": "company", "name": "The Company" }] }));
+        assert_eq!(ways, json!({ "people": true, "password": true, "issuers": [{ "id": "company", "name": "The Company" }] }));
         let ada = owner(&server, "acme").await;
 
         // Whom nobody invited does not, and leaves nothing behind.
@@ -136,7 +136,7 @@ on_both! {
         let store = database.open().await;
         let lines = store.read(&"acme".parse().unwrap()).await.unwrap().audit_trail(10).await.unwrap();
         let id = id_of(&grace).await;
-        assert!(lines.iter().any(|line| line.action == "member.join" && line.subject == id), "{lines:?}");
+        assert!(lines.iter().any(|line| line.action == "member.added" && line.subject == id), "{lines:?}");
         // Whoever was taken out does not come back by signing in.
         ada.delete(&format!("/v1/orgs/acme/members/{id}")).await.expect(204);
         let mut again = Walker::new(&server, "grace");

@@ -257,6 +257,23 @@ async fn clients_are_told_apart() {
     titles.sort_unstable();
     assert_eq!(titles.len(), 2, "{titles:?}");
     assert!(titles[0].contains("by an-agent of issuer company") && titles[1].contains("by another of"), "{titles:?}");
+    // The audit has a line of each, however often it came.
+    let mut used = Vec::new();
+    for _ in 0..200 {
+        let lines = ada.get("/v1/orgs/acme/audit?action=token.used").await.expect(200);
+        used = lines["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line["subject"].as_str().unwrap().to_owned())
+            .collect();
+        if used.len() == 2 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    used.sort();
+    assert_eq!(used, ["an-agent", "another"]);
 }
 
 /// With no issuer nothing is other than it was.

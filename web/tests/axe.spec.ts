@@ -14,6 +14,10 @@ const views = ({ chat, server }: Example): Record<string, string> => ({
   markdown: `/files/${chat}/notes.md`,
   toolsets: '/toolsets',
   toolset: '/toolsets/app-builder',
+  'new toolset': '/toolsets/new',
+  'edit a toolset': '/toolsets/app-builder/edit',
+  gallery: '/gallery',
+  published: '/gallery/sales',
   servers: '/servers',
   server: `/servers/${encodeURIComponent(server)}`,
   tools: '/tools',
@@ -56,6 +60,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
       // As many views as there are.
       test.setTimeout(300_000);
       const example = await fill(kitbag);
+      await kitbag.ask('POST', '/toolsets/sales/publish', { publicSlug: 'sales' });
       await kitbag.open(page);
       const found: string[] = [];
       for (const [name, path] of Object.entries(views(example))) {
@@ -63,6 +68,23 @@ for (const colorScheme of ['light', 'dark'] as const) {
         await settled(page);
         found.push(...(await findings(page, name, only)));
       }
+      // What is written of a toolset, and what is wrong with it.
+      await page.goto(`${kitbag.url}/toolsets/new`);
+      await page.getByRole('button', { name: 'Add a server' }).click();
+      await page.getByRole('button', { name: 'New skill' }).click();
+      await page.getByLabel('Skill id').fill('no id!');
+      await page.getByRole('button', { name: 'Make the toolset' }).click();
+      await expect(page.getByText('It is not saved')).toBeVisible();
+      await expect(page.getByLabel('The text of SKILL.md')).toBeVisible();
+      found.push(...(await findings(page, 'editor', only)));
+      await page.goto(`${kitbag.url}/toolsets/app-builder`);
+      await page.getByRole('button', { name: 'Publish', exact: true }).click();
+      await expect(page.getByRole('region', { name: 'What everybody will see' })).toBeVisible();
+      found.push(...(await findings(page, 'publish', only)));
+      await page.goto(`${kitbag.url}/gallery/sales`);
+      await page.getByRole('button', { name: 'Adopt', exact: true }).click();
+      await expect(page.getByRole('dialog')).toBeVisible();
+      found.push(...(await findings(page, 'adopt', only)));
       await page.goto(kitbag.url);
       await settled(page);
       await page.keyboard.press('Control+k');

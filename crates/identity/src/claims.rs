@@ -71,7 +71,7 @@ impl Claims {
             return Err(IssuerError::invalid("its subject has no name that is used here"));
         }
         let now = now();
-        if !(self.exp > now - SKEW) {
+        if self.exp <= now - SKEW {
             return Err(IssuerError::invalid("its time is up"));
         }
         if self.nbf.is_some_and(|start| start > now + SKEW) || self.iat.is_some_and(|start| start > now + SKEW) {

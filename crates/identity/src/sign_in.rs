@@ -185,7 +185,7 @@ impl Issuer {
         if claims.iat.is_none() {
             return Err(IssuerError::invalid("it does not say when it was made"));
         }
-        if !claims.aud.iter().any(|audience| *audience == client.id) {
+        if !claims.aud.contains(&client.id) {
             return Err(IssuerError::invalid("it is for another client"));
         }
         let presented = claims.azp.as_deref();

@@ -1,6 +1,9 @@
 //! The tree of commands. Doc comments here are the help texts.
 
+mod admin;
+mod audit;
 mod chat;
+mod gallery;
 mod lists;
 mod mcp;
 mod tool;
@@ -11,7 +14,10 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use admin::{AdminCommand, TokenCommand};
+pub(crate) use audit::{AuditCommand, AuditFilterFlags, AuditFormat};
 pub(crate) use chat::ChatCommand;
+pub(crate) use gallery::{GalleryCommand, PublishCommand};
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
@@ -66,12 +72,18 @@ pub(crate) enum Command {
     /// Make, check, install, change and take along toolsets
     #[command(subcommand)]
     Toolset(ToolsetCommand),
+    /// Look at what organisations published, and adopt it
+    #[command(subcommand)]
+    Gallery(GalleryCommand),
     /// List, read and call the tools of all toolsets
     #[command(subcommand)]
     Tool(ToolCommand),
     /// Add, list, change, trust and import MCP servers; have other programs use Kitbag, also over a pipe
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Who did what: list it, take it along
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Set up the database, tokens
     #[command(subcommand)]
     Admin(AdminCommand),
@@ -471,6 +483,8 @@ pub(crate) enum ToolsetCommand {
         /// The toolset
         id: String,
     },
+    #[command(flatten)]
+    Publishing(PublishCommand),
     /// List what is overridden in a toolset
     Overrides {
         /// The toolset; builtin for the built-in tools
@@ -526,55 +540,4 @@ pub(crate) struct OverrideFlags {
     /// Whether it is there at all
     #[arg(long, value_name = "BOOL")]
     pub(crate) enabled: Option<bool>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum AdminCommand {
-    /// Make or upgrade the schema on PostgreSQL, and grant the role that serves what it needs
-    Migrate {
-        /// The URL of the role that owns the tables
-        #[arg(long, env = "KITBAG_OWNER_DATABASE", value_name = "OWNER_URL", hide_env_values = true)]
-        database: String,
-        /// The role that `kitbag serve` connects as; made if it is missing
-        #[arg(long, value_name = "ROLE", default_value = "kitbag_app")]
-        app_role: String,
-    },
-    /// Make an organisation, if it is not there, and print an invitation for an owner of it
-    Owner {
-        /// The organisation's id, as it stands in addresses
-        #[arg(long)]
-        org: String,
-        /// What people call it; its id, if absent
-        #[arg(long)]
-        name: Option<String>,
-        /// The owner's e-mail address
-        #[arg(long)]
-        email: String,
-    },
-    /// Make, list and revoke API tokens
-    #[command(subcommand)]
-    Token(TokenCommand),
-}
-
-#[derive(Subcommand)]
-pub(crate) enum TokenCommand {
-    /// Make a token and print it, this once
-    New {
-        /// What it is for
-        #[arg(long)]
-        name: String,
-        /// use (list, read, call), manage (decide, trust, install); may be given several times
-        #[arg(long = "scope", value_name = "SCOPE", required = true)]
-        scopes: Vec<String>,
-        /// After how many seconds it ends; never, if absent
-        #[arg(long, value_name = "SECONDS")]
-        expires_in: Option<u32>,
-    },
-    /// List the tokens
-    List,
-    /// End a token at once
-    Revoke {
-        /// The token's id
-        token: String,
-    },
 }

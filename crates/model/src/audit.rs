@@ -8,6 +8,140 @@ use serde_json::Value;
 use crate::id::{AuditId, TokenId, UserId};
 use crate::time::Timestamp;
 
+/// Declares the actions, each with the name that it has in the audit.
+macro_rules! actions {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
+        /// What may be done that leaves a line: something, a dot, and what became of it. `docs/audit.md` has what their details say.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub enum Action {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl Action {
+            /// All of them, by name.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// As it is written in the audit.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    /// Somebody tried to change what they may not change.
+    AccessRefused = "access.refused",
+    /// The audit was taken along.
+    AuditExported = "audit.exported",
+    /// Old lines of the audit were removed.
+    AuditTrimmed = "audit.trimmed",
+    /// A chat was deleted with everything in it.
+    ChatDeleted = "chat.deleted",
+    /// A chat that nobody touched for as long as the organisation says was deleted.
+    ChatExpired = "chat.expired",
+    /// Somebody came in by an invitation.
+    InvitationAccepted = "invitation.accepted",
+    /// A way in was made.
+    InvitationCreated = "invitation.created",
+    /// A way in was taken back.
+    InvitationDeleted = "invitation.deleted",
+    /// An MCP server was added by hand, or taken over from another program.
+    McpServerAdded = "mcp_server.added",
+    /// How Kitbag is known to a server's authorization server is other than before.
+    McpServerClientChanged = "mcp_server.client_changed",
+    /// An MCP server was told to be connected anew.
+    McpServerReconnected = "mcp_server.reconnected",
+    /// An MCP server that was added by hand was removed.
+    McpServerRemoved = "mcp_server.removed",
+    /// Somebody began to sign in to an MCP server.
+    McpServerSignInStarted = "mcp_server.sign_in_started",
+    /// A sign-in to an MCP server came to its end.
+    McpServerSignedIn = "mcp_server.signed_in",
+    /// The tokens for an MCP server were given back.
+    McpServerSignedOut = "mcp_server.signed_out",
+    /// An MCP server was asked for its tools by hand.
+    McpServerTested = "mcp_server.tested",
+    /// What a server's tools are now was accepted.
+    McpServerToolsAccepted = "mcp_server.tools_accepted",
+    /// A server's tools are not what they were.
+    McpServerToolsChanged = "mcp_server.tools_changed",
+    /// Somebody said yes to what a server starts or dials.
+    McpServerTrusted = "mcp_server.trusted",
+    /// A server is started, dialled or set up in another way.
+    McpServerUpdated = "mcp_server.updated",
+    /// Somebody is a member from now on.
+    MemberAdded = "member.added",
+    /// Somebody is no member any more, by others' will or their own.
+    MemberRemoved = "member.removed",
+    /// A member has another role.
+    MemberRoleChanged = "member.role_changed",
+    /// The organisation was made.
+    OrganizationCreated = "organization.created",
+    /// The organisation has another name.
+    OrganizationRenamed = "organization.renamed",
+    /// What was changed about a tool is as its toolset says again.
+    OverrideDeleted = "override.deleted",
+    /// Something about a tool is other than its toolset says.
+    OverrideSet = "override.set",
+    /// Something that a tool left running was ended.
+    ProcessStopped = "process.stopped",
+    /// A secret of the organisation was taken away.
+    SecretDeleted = "secret.deleted",
+    /// A secret of the organisation was given.
+    SecretSet = "secret.set",
+    /// What the organisation says about itself is other than before.
+    SettingsUpdated = "settings.updated",
+    /// A token was made.
+    TokenCreated = "token.created",
+    /// A token was ended.
+    TokenRevoked = "token.revoked",
+    /// A token was used, for the first time in this hour.
+    TokenUsed = "token.used",
+    /// Somebody said yes to a call.
+    ToolCallApproved = "tool_call.approved",
+    /// A tool was called, or asked to be.
+    ToolCallAsked = "tool_call.asked",
+    /// A call was ended before its time.
+    ToolCallCancelled = "tool_call.cancelled",
+    /// Somebody said no to a call.
+    ToolCallDenied = "tool_call.denied",
+    /// A published toolset was copied into the organisation.
+    ToolsetAdopted = "toolset.adopted",
+    /// A toolset was made of servers and skills.
+    ToolsetCreated = "toolset.created",
+    /// A toolset was turned off.
+    ToolsetDisabled = "toolset.disabled",
+    /// A toolset was turned on.
+    ToolsetEnabled = "toolset.enabled",
+    /// A toolset was exported although something in it looks like a secret.
+    ToolsetExported = "toolset.exported",
+    /// A toolset was installed, or another version of it.
+    ToolsetImported = "toolset.imported",
+    /// What a toolset's tools need was built, and their code was looked into.
+    ToolsetPrepared = "toolset.prepared",
+    /// A toolset was published for everybody.
+    ToolsetPublished = "toolset.published",
+    /// Somebody said yes to a toolset as it is.
+    ToolsetTrusted = "toolset.trusted",
+    /// A toolset was removed.
+    ToolsetUninstalled = "toolset.uninstalled",
+    /// A toolset that was published was taken back.
+    ToolsetUnpublished = "toolset.unpublished",
+    /// The servers and skills of a toolset are other than before.
+    ToolsetUpdated = "toolset.updated",
+    /// What no state of a workspace needs any more was forgotten.
+    WorkspaceCollected = "workspace.collected",
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// Something that must be known later: who did what to what.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditEntry {
@@ -128,6 +262,24 @@ mod tests {
 
     const A: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
     const B: &str = "01890a5d-ac96-774b-bcce-b302099a8058";
+
+    #[test]
+    fn every_action_is_documented_and_named_alike() {
+        let names: Vec<&str> = Action::ALL.iter().map(|action| action.as_str()).collect();
+        assert!(names.is_sorted_by(|a, b| a < b), "by name, each once: {names:?}");
+        for name in &names {
+            let (noun, verb) = name.split_once('.').unwrap();
+            let word = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            assert!(word(noun) && word(verb), "{name}");
+            let past = ["ed", "set"].iter().any(|end| verb.ends_with(end)) || verb.starts_with("signed_");
+            assert!(past, "{name} does not say what was done");
+        }
+        // The first column of the table; filters have no dot.
+        let document = include_str!("../../../docs/audit.md");
+        let rows = document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let rows: Vec<&str> = rows.filter(|name| name.contains('.')).collect();
+        assert_eq!(rows, names, "docs/audit.md does not list what there is");
+    }
 
     #[test]
     fn whom_a_text_speaks_of() {

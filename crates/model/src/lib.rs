@@ -4,12 +4,15 @@
 //! checked; code that holds one need not check again.
 
 pub mod access;
+pub mod audience;
 pub mod audit;
 pub mod builtin;
 pub mod call;
 pub mod chat;
+pub mod copy;
 mod credential;
 pub mod export;
+pub mod gallery;
 pub mod hash;
 pub mod id;
 pub mod installed;
@@ -35,6 +38,7 @@ pub mod safe_text;
 pub mod secret;
 pub mod session;
 pub mod settings;
+pub mod shared;
 pub mod text;
 pub mod time;
 pub mod token;
@@ -45,13 +49,18 @@ pub mod version;
 pub mod weight;
 
 pub use access::{OrgRole, Scope, Scopes};
-pub use audit::{ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditPlace, actor_ids};
+pub use audience::Audience;
+pub use audit::{Action, ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditPlace, actor_ids};
 pub use builtin::{BUILTINS, Builtin};
 pub use call::{
     CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall, SandboxReport,
     ToolCall, args_digest,
 };
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
+pub use copy::NotItsId;
+pub use gallery::{
+    GalleryCard, GalleryEntry, GalleryFile, GalleryServer, GallerySkill, GallerySummary, GalleryTool, Publication,
+};
 pub use hash::{ContentHash, Hasher};
 pub use id::{
     AuditId, ChatId, IdError, InvitationId, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId,
@@ -67,8 +76,8 @@ pub use override_key::{OverrideKey, OverrideKeyError};
 pub use overrides::{Chosen, Effective, Layers, Origin, Override};
 pub use path::{PathError, WorkPath};
 pub use person::{
-    Email, EmailError, Identity, Invitation, InvitationText, Link, Member, NewInvitation, NewLink, NewPerson, Person,
-    PersonCookie, PersonName, PersonSession,
+    Email, EmailError, Identity, Invitation, InvitationText, LinkedIdentity, Member, NewInvitation, NewLinkedIdentity,
+    NewPerson, Person, PersonCookie, PersonName, PersonSession,
 };
 pub use pin::{Acceptance, FieldChange, Pin, PinPolicy, PinState, Pinned, Sight};
 pub use placeholder::{EnvNotSet, PlaceholderError, Template};

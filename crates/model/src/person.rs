@@ -97,7 +97,7 @@ impl Identity {
 
 /// What an issuer calls somebody, about to be kept.
 #[derive(Clone, Debug)]
-pub struct NewLink {
+pub struct NewLinkedIdentity {
     /// The hash of the name.
     pub identity: Identity,
     /// Which issuer it is of, as it is called in addresses.
@@ -108,7 +108,7 @@ pub struct NewLink {
 
 /// A way in through an issuer, as it is kept.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct LinkedIdentity {
     /// The hash of what the issuer calls them.
     pub id: String,
     /// Which issuer it is of, as it is called in addresses.

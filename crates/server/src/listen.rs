@@ -64,6 +64,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     });
     let servers = app.clone();
     tokio::spawn(async move { servers.start_servers().await });
+    let keeper = app.clone();
+    let retaining = tokio::spawn(async move { keeper.retain_for_ever().await });
     app.stage().open();
     let service = TowerToHyperService::new(router(app.clone()));
     let mut http = http1::Builder::new();
@@ -110,6 +112,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     }
     drop(listener);
     tidying.abort();
+    retaining.abort();
     telling.abort();
     app.start_draining();
     drop(asked_to_stop);

@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 
 use crate::access::issuers::resource::{WELL_KNOWN, metadata};
 use crate::api::{
-    audit, calls, chats, events, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs, people,
-    processes, secrets, session, settings, tokens, tools, toolsets, workspace,
+    audit, calls, chats, events, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs,
+    people, processes, secrets, session, settings, skills, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -89,11 +89,23 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(workspace::restore::restore_workspace_file))
         .routes(routes!(workspace::gc::gc_workspace))
         .routes(routes!(workspace::fsck::fsck_workspace))
-        .routes(routes!(toolsets::list::list_toolsets))
+        .routes(routes!(toolsets::list::list_toolsets, toolsets::create::create_toolset))
         .routes(routes!(toolsets::import::import_toolset))
-        .routes(routes!(toolsets::get::get_toolset, toolsets::uninstall::uninstall_toolset))
+        .routes(routes!(
+            toolsets::get::get_toolset,
+            toolsets::update::update_toolset,
+            toolsets::uninstall::uninstall_toolset
+        ))
+        .routes(routes!(toolsets::skill::get_toolset_skill))
+        .routes(routes!(toolsets::file::get_toolset_file))
+        .routes(routes!(skills::check::check_skill))
         .routes(routes!(toolsets::enable::enable_toolset))
         .routes(routes!(toolsets::trust::trust_toolset))
+        .routes(routes!(toolsets::publish::publish_toolset))
+        .routes(routes!(toolsets::unpublish::unpublish_toolset))
+        .routes(routes!(gallery::list::list_gallery))
+        .routes(routes!(gallery::get::get_gallery_toolset))
+        .routes(routes!(gallery::adopt::adopt_toolset))
         .routes(routes!(toolsets::prepare::prepare_toolset))
         .routes(routes!(toolsets::export::export_toolset))
         .routes(routes!(toolsets::files::list_toolset_files))
@@ -144,5 +156,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(audit::export::export_audit))
         .routes(routes!(machine::facts::get_server))
         .routes(routes!(machine::checks::check_server))
+        .routes(routes!(machine::retain::retain))
+        .routes(routes!(machine::reseal::reseal))
         .routes(routes!(machine::connections::list_connections))
 }

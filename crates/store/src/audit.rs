@@ -1,7 +1,8 @@
 //! Who did what to what. Lines are added and read; on PostgreSQL the role that serves can do nothing else to them.
 
 use kitbag_model::{
-    ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditId, AuditPlace, CallStatus, Timestamp, ToolCall, actor_ids,
+    Action, ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditId, AuditPlace, CallStatus, Timestamp, ToolCall,
+    actor_ids,
 };
 use serde_json::{Value, json};
 
@@ -53,7 +54,7 @@ pub fn asked_details(call: &ToolCall, status: CallStatus) -> Value {
 pub(crate) struct NewLine<'a> {
     pub(crate) at: Timestamp,
     pub(crate) actor: &'a str,
-    pub(crate) action: &'a str,
+    pub(crate) action: Action,
     pub(crate) subject: String,
     pub(crate) details: Value,
 }
@@ -63,7 +64,7 @@ impl WriteTx {
     pub async fn audit(
         &mut self,
         actor: &str,
-        action: impl AsRef<str>,
+        action: Action,
         subject: &str,
         details: &Value,
     ) -> Result<(), StoreError> {
@@ -80,7 +81,7 @@ impl WriteTx {
             .bind(actor)
             .bind(user.map(|id| id.to_string()))
             .bind(token.map(|id| id.to_string()))
-            .bind(action.as_ref())
+            .bind(action.as_str())
             .bind(subject)
             .bind(to_json(details))
         )?;
@@ -102,7 +103,7 @@ impl WriteTx {
                     .push_bind(line.actor.to_owned())
                     .push_bind(user.map(|id| id.to_string()))
                     .push_bind(token.map(|id| id.to_string()))
-                    .push_bind(line.action.to_owned())
+                    .push_bind(line.action.as_str())
                     .push_bind(line.subject.clone())
                     .push_bind(to_json(&line.details));
             }

@@ -91,7 +91,7 @@ fn lists_are_what_resolution_reads() {
     assert_eq!(lists.toolsets.unwrap(), ["all"]);
     assert_eq!(lists.enabled_tools.unwrap(), ["a,b"], "an entry is one name, whatever is in it");
     assert_eq!(lists.disabled_tools.unwrap(), Vec::<String>::new());
-    let wrong = json!({ "resolution": { "toolsets": ["-x"], "enabledTools": vec!["t"; 1].repeat(1), "disabledTools": (0..513).map(|n| n.to_string()).collect::<Vec<_>>() } });
+    let wrong = json!({ "resolution": { "toolsets": ["-x"], "enabledTools": ["t"], "disabledTools": (0..513).map(|n| n.to_string()).collect::<Vec<_>>() } });
     let problems = read(wrong).unwrap().resolution.lists().unwrap_err();
     assert_eq!(problems.messages().len(), 2, "{problems}");
 }

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use kitbag_model::{BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
+use kitbag_model::{Audience, BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
 
 use super::issuers::lent::{self, Door, Lent};
 use super::origin::only;
@@ -85,6 +85,11 @@ pub(crate) struct Author {
 }
 
 impl<S> Caller<S> {
+    /// Whose eyes look at the organisation's toolsets.
+    pub(crate) fn audience(&self) -> Audience {
+        Audience::of(&self.org, self.role, self.user)
+    }
+
     /// Who changes what this request changes.
     pub(crate) fn author(&self) -> Author {
         Author { user: self.user, who: self.who.clone() }
@@ -119,12 +124,35 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
         let PathOf(mut path) = PathOf::<HashMap<String, String>>::from_request_parts(parts, app).await?;
         let principal = proven.of(app, &path.remove("org").unwrap_or_default()).await?;
         if !S::admits(&principal) {
+            let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+            app.refused(&principal, &parts.method, route, S::TAKES);
             let has = principal.has();
             return Err(ApiError::new(Code::Forbidden, format!("this needs {}; {has}", S::TAKES)));
         }
         let manages = principal.scopes.contains(Scope::Manage);
         let Principal { org, role, user, at_page, who, .. } = principal;
         Ok(Self { org, manages, role, user, at_page, who, right: PhantomData })
+    }
+}
+
+/// Somebody who may look at what is published: a person who signed in, of whatever organisation or none, or a token with the scope
+/// `use`. What they are makes no difference to what they see.
+pub(crate) struct MayBrowse;
+
+impl FromRequestParts<App> for MayBrowse {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let scopes = match authenticate(app, &parts.method, &parts.headers).await? {
+            Proven::Person(_) => return Ok(Self),
+            Proven::Token(principal) => principal.scopes,
+            Proven::Lent(lent) => lent.scopes,
+        };
+        if scopes.contains(Scope::Use) {
+            return Ok(Self);
+        }
+        let message = format!("this needs {}; this one has {:?}", UseScope::TAKES, scopes.to_string());
+        Err(ApiError::new(Code::Forbidden, message))
     }
 }
 
@@ -165,6 +193,7 @@ impl Proven {
             Self::Lent(lent) => {
                 let org: OrgId = org.parse().map_err(|_| missing())?;
                 let role = app.role(&org, lent.user).await?.ok_or_else(missing)?;
+                app.lent_used(&org, &lent);
                 let scopes = lent.scopes.and(role.scopes());
                 Ok(Principal { org, scopes, role, user: Some(lent.user), at_page: false, who: lent.who })
             }
@@ -244,7 +273,7 @@ pub(crate) async fn authenticate_at(
                 return Ok(Proven::Lent(lent::prove(app, door, headers, token).await?));
             }
             let (token, kept) = prove(app, token).await?;
-            app.token_used(&token.org, &kept);
+            app.token_used(&token.org, &kept, Some(headers));
             Ok(Proven::Token(Principal::of_token(&token.org, &kept)))
         }
         false => session::authenticate(app, method, headers).await?.ok_or_else(unauthorized),

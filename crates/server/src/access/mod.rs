@@ -5,8 +5,10 @@ pub(crate) mod caller;
 pub(crate) mod client;
 pub mod embedded;
 pub(crate) mod issuers;
+pub(crate) mod noted;
 pub(crate) mod origin;
 pub(crate) mod people;
+pub(crate) mod permissions;
 pub(crate) mod session;
 pub(crate) mod stay;
 

@@ -41,7 +41,7 @@ pub(crate) fn short_cookie(
 /// Swaps a token for a session. What to set as the cookie.
 pub(crate) async fn open(app: &App, token: &str) -> Result<HeaderValue, ApiError> {
     let (token, kept) = prove(app, token).await?;
-    app.token_used(&token.org, &kept);
+    app.token_used(&token.org, &kept, None);
     let cookie = SessionCookie::generate(token.org.clone());
     let mut tx = app.store().write(&token.org).await?;
     tx.create_session(&cookie, token.id, Timestamp::now().plus_seconds(LIFETIME_SECONDS)).await?;

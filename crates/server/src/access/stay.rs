@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, header};
-use kitbag_model::Scope;
+use kitbag_model::{Audience, Scope};
 use tokio::sync::watch;
 
 use super::caller::authenticate_at;
@@ -52,6 +52,8 @@ pub(crate) struct Stay {
     method: Method,
     headers: HeaderMap,
     rights: watch::Receiver<u64>,
+    /// What they saw when they were first looked at.
+    audience: Option<Audience>,
 }
 
 impl Stay {
@@ -63,21 +65,27 @@ impl Stay {
             }
         }
         let rights = app.rights().listen();
-        Self { app: app.clone(), door, org, method: parts.method.clone(), headers, rights }
+        Self { app: app.clone(), door, org, method: parts.method.clone(), headers, rights, audience: None }
     }
 
     /// Is done when they may no longer be here.
     pub(crate) async fn over(mut self) {
         // At once, too: something may have changed between the door and here.
         while self.may_stay().await {
-            tokio::select! {
-                _ = self.rights.changed() => {}
-                () = tokio::time::sleep(EVERY) => {}
-            }
+            self.changed().await;
         }
     }
 
-    async fn may_stay(&self) -> bool {
+    /// Is done when it is time to look at them again.
+    pub(crate) async fn changed(&mut self) {
+        tokio::select! {
+            _ = self.rights.changed() => {}
+            () = tokio::time::sleep(EVERY) => {}
+        }
+    }
+
+    /// Whether they may still be here, as what they were. Whoever sees more or less than before comes in anew.
+    pub(crate) async fn may_stay(&mut self) -> bool {
         let proven = authenticate_at(&self.app, &self.door, &self.method, &self.headers);
         let principal = match (proven.await, &self.org) {
             (Ok(proven), Some(org)) => proven.of(&self.app, org).await,
@@ -85,7 +93,10 @@ impl Stay {
             (Err(error), _) => Err(error),
         };
         match principal {
-            Ok(principal) => principal.scopes.contains(Scope::Use),
+            Ok(principal) => {
+                let audience = Audience::of(&principal.org, principal.role, principal.user);
+                principal.scopes.contains(Scope::Use) && *self.audience.get_or_insert(audience) == audience
+            }
             // A database that does not answer says nothing of anybody's rights.
             Err(error) => matches!(error.code(), Code::Unavailable | Code::Internal),
         }

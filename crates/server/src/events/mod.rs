@@ -2,12 +2,16 @@
 //!
 //! The bus holds a bounded number of events. A listener that is too slow misses some, is told so, and never slows anybody down.
 
+mod sight;
+
 use std::sync::Arc;
 
 use kitbag_model::{ChatId, OrgId, ServerKey, UserId};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, Receiver, Sender};
 use tokio::sync::watch;
+
+pub(crate) use sight::Sight;
 
 /// So many events wait for the slowest listener.
 const WAITING: usize = 1024;

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use kitbag_mcp::serve::Fault;
 use kitbag_model::resolution::{Lists, from_request};
-use kitbag_model::{OrgId, Scope, ServerKey, ToolsetId};
+use kitbag_model::{Audience, OrgId, Scope, ServerKey, ToolsetId};
 use serde::Deserialize;
 
 use crate::access::caller::{Principal, authenticate_at};
@@ -36,6 +36,8 @@ pub(crate) struct Named {
 pub(super) struct Guest {
     pub(super) org: OrgId,
     pub(super) who: String,
+    /// Whose eyes look at the toolsets.
+    pub(super) audience: Audience,
     pub(super) place: Place,
 }
 
@@ -43,7 +45,9 @@ impl Guest {
     /// Who it is, and whether there is such a place. What belongs to another organisation is not there.
     pub(super) async fn new(app: &App, parts: &Parts, Path(named): Path<Named>) -> Result<Self, ApiError> {
         let principal = Self::proven(app, parts, named.org).await;
-        let Principal { org, who, .. } = principal.map_err(|error| resource::challenged(app, parts, error))?;
+        let principal = principal.map_err(|error| resource::challenged(app, parts, error))?;
+        let audience = Audience::of(&principal.org, principal.role, principal.user);
+        let Principal { org, who, .. } = principal;
         let place = match (named.id, named.server) {
             (Some(id), _) => {
                 let missing = || ApiError::new(Code::ToolsetNotFound, format!("there is no toolset {id:?}"));
@@ -55,7 +59,7 @@ impl Guest {
             }
             (None, None) => Place::Everything,
         };
-        Ok(Self { org, who, place })
+        Ok(Self { org, who, audience, place })
     }
 
     /// Who it is, if it may use tools.
@@ -80,9 +84,11 @@ impl Guest {
         Ok(principal)
     }
 
-    /// Who must be told apart from all others.
+    /// Who must be told apart from all others. Somebody who is not what they were when a session began has to begin another: a session
+    /// serves what its owner saw then.
     pub(super) fn owner(&self) -> String {
-        format!("{} {}", self.org, self.who)
+        let sees = if self.audience == Audience::Everything { "" } else { " (member)" };
+        format!("{} {}{sees}", self.org, self.who)
     }
 }
 

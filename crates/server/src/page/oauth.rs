@@ -4,8 +4,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use kitbag_mcp::auth::Callback;
-use kitbag_model::{OrgId, Scope, Secret, ServerKey};
+use kitbag_model::{Action, OrgId, Scope, Secret, ServerKey};
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::access::caller::authenticate;
 use crate::access::session;
@@ -44,7 +45,7 @@ pub(crate) async fn start(
         return Err(ApiError::new(Code::Forbidden, "this needs the scope \"manage\""));
     }
     let key: ServerKey = key.parse().map_err(|_| not_found())?;
-    let begun = sign_in::begin(&app, &principal.org, &key).await?;
+    let begun = sign_in::begin(&app, &principal.org, &principal.who, &key).await?;
     Ok(Redirect::to(&sign_in::link(&app, begun)).into_response())
 }
 
@@ -91,6 +92,11 @@ pub(crate) async fn callback(
     let who = value.as_ref().map(person).unwrap_or_default();
     let mut page = match app.servers().authorizer().finish(&org, &who, callback).await {
         Ok(finished) => {
+            // No person comes along; who began is in a line of its own.
+            let server = finished.server.to_string();
+            if let Err(error) = app.note(&org, "server", Action::McpServerSignedIn, &server, &json!({})).await {
+                tracing::error!(%error, %server, "signed in, and the audit has no line of it");
+            }
             if let Err(error) = app.servers().reconnect(&org, &finished.server).await {
                 tracing::warn!(%error, server = %finished.server, "signed in, and not connected");
             }

@@ -5,7 +5,7 @@ mod bounds;
 mod settings;
 
 use kitbag_model::resolution::{Lists, Problems, Reason, Resolved};
-use kitbag_model::{OrgId, ServerKey};
+use kitbag_model::{Audience, OrgId, ServerKey};
 use kitbag_store::StoreError;
 use serde_json::json;
 
@@ -98,18 +98,24 @@ impl App {
     }
 
     /// Which tools a client with these lists gets.
-    pub(crate) async fn resolve(&self, org: &OrgId, lists: &Lists) -> Result<Resolution, ResolveError> {
-        self.resolve_in(org, Extent::Everything, lists).await
+    pub(crate) async fn resolve(
+        &self,
+        org: &OrgId,
+        audience: Audience,
+        lists: &Lists,
+    ) -> Result<Resolution, ResolveError> {
+        self.resolve_in(org, audience, Extent::Everything, lists).await
     }
 
     /// The same on an endpoint that has to do with less than everything.
     pub(crate) async fn resolve_in(
         &self,
         org: &OrgId,
+        audience: Audience,
         extent: Extent<'_>,
         lists: &Lists,
     ) -> Result<Resolution, ResolveError> {
-        let catalogue = self.toolsets().catalogue(org).await?;
+        let catalogue = self.toolsets().catalogue(org, audience).await?;
         let view = catalogue.view();
         let (global, stale) = view.resolve_anyway(&self.lists_of(org).await?);
         let allowed = match extent {
@@ -127,7 +133,8 @@ impl App {
         if lists.say_nothing() {
             return Ok(());
         }
-        let catalogue = self.toolsets().catalogue_of_names(&org).await.map_err(|error| vec![error.to_string()])?;
+        let catalogue = self.toolsets().catalogue_of_names(&org, Audience::Everything).await;
+        let catalogue = catalogue.map_err(|error| vec![error.to_string()])?;
         catalogue.view().resolve(lists).map(drop).map_err(|problems| problems.messages())
     }
 }

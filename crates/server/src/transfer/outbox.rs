@@ -51,7 +51,12 @@ pub(crate) fn stream_staged(staged: Staged) -> Result<Body, TransferError> {
     let length = file.metadata().map_err(failed)?.len();
     // Nobody needs its name any more.
     drop(staged);
-    Ok(stream_blob(Box::new(OpenFile(file, length)), 0, length))
+    Ok(stream_open(file, length))
+}
+
+/// A file that is open, of which so much is sent.
+pub(crate) fn stream_open(file: std::fs::File, length: u64) -> Body {
+    stream_blob(Box::new(OpenFile(file, length)), 0, length)
 }
 
 struct OpenFile(std::fs::File, u64);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kitbag_model::{CallStatus, ChatId, Content, OrgId, Role, Timestamp, ToolCall};
+use kitbag_model::{Action, CallStatus, ChatId, Content, OrgId, Role, Timestamp, ToolCall};
 
 use super::queue::Line;
 use crate::audit::{NewLine, asked_details};
@@ -185,7 +185,7 @@ impl WriteTx {
             NewLine {
                 at: line.call.started_at,
                 actor: &line.call.asked_by,
-                action: "tool_call.asked",
+                action: Action::ToolCallAsked,
                 subject: line.call.id.to_string(),
                 details: asked_details(&line.call, CallStatus::Running),
             }

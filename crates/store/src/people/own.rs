@@ -1,6 +1,9 @@
 //! A person's own row, the names they sign in with, and where they are a member.
 
-use kitbag_model::{Email, Identity, Link, NewLink, NewPerson, OrgId, OrgRole, Person, PersonName, Secret, Timestamp};
+use kitbag_model::{
+    Email, Identity, LinkedIdentity, NewLinkedIdentity, NewPerson, OrgId, OrgRole, Person, PersonName, Secret,
+    Timestamp,
+};
 
 use super::PersonTx;
 use crate::error::StoreError;
@@ -16,7 +19,7 @@ row!(PersonRow {
 
 row!(MembershipRow { organization_id: String, role: String });
 
-row!(LinkRow {
+row!(LinkedRow {
     id: String,
     issuer: String,
     label: Option<String>,
@@ -87,7 +90,7 @@ impl PersonTx {
     }
 
     /// Another name of theirs, which an issuer has for them. [`StoreError::Exists`] if it is somebody's.
-    pub async fn add_link(&mut self, link: &NewLink) -> Result<(), StoreError> {
+    pub async fn link_identity(&mut self, link: &NewLinkedIdentity) -> Result<(), StoreError> {
         execute!(
             self,
             sqlx::query("INSERT INTO identities (id, user_id, issuer, label, created_at) VALUES ($1, $2, $3, $4, $5)")
@@ -101,23 +104,27 @@ impl PersonTx {
     }
 
     /// The names that issuers have for them, oldest first.
-    pub async fn links(&mut self) -> Result<Vec<Link>, StoreError> {
-        let rows: Vec<LinkRow> = on!(self, c => sqlx::query_as(
+    pub async fn linked_identities(&mut self) -> Result<Vec<LinkedIdentity>, StoreError> {
+        let rows: Vec<LinkedRow> = on!(self, c => sqlx::query_as(
             "SELECT id, issuer, label, created_at FROM identities
              WHERE user_id = $1 AND issuer IS NOT NULL ORDER BY created_at, id")
             .bind(self.user.to_string()).fetch_all(c))?;
-        let read =
-            |row: LinkRow| Link { id: row.id, issuer: row.issuer, label: row.label, created_at: row.created_at.0 };
+        let read = |row: LinkedRow| LinkedIdentity {
+            id: row.id,
+            issuer: row.issuer,
+            label: row.label,
+            created_at: row.created_at.0,
+        };
         Ok(rows.into_iter().map(read).collect())
     }
 
     /// Takes a name of an issuer away, unless nothing else would let them in again. Two that go at once wait for each other.
-    pub async fn remove_link(&mut self, id: &str) -> Result<(), UnlinkError> {
+    pub async fn unlink_identity(&mut self, id: &str) -> Result<(), UnlinkError> {
         if let Inner::Postgres(tx) = &mut self.inner {
             let lock = "SELECT id FROM users WHERE id = $1 FOR UPDATE";
             sqlx::query(lock).bind(self.user.to_string()).execute(&mut **tx).await.map_err(StoreError::from)?;
         }
-        let links = self.links().await?;
+        let links = self.linked_identities().await?;
         if !links.iter().any(|link| link.id == id) {
             return Err(UnlinkError::Missing);
         }

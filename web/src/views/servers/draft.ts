@@ -48,17 +48,19 @@ export function blank(): Draft {
 }
 
 export function draftOf(server: Server): Draft {
-  const kept = (names: readonly string[]) => names.map((name) => ({ name, value: '', kept: true }));
+  // What a value refers to is shown to who manages it; a value that is written out is never shown.
+  const pairs = (names: readonly string[], references: Record<string, string | null> | null) =>
+    names.map((name) => ({ name, value: references?.[name] ?? '', kept: !references?.[name] }));
   return {
     name: server.toolsetName,
     way: server.url === null ? 'command' : 'url',
     command: server.command ?? '',
     args: server.args.join('\n'),
     cwd: server.cwd ?? '',
-    env: kept(server.envNames),
+    env: pairs(server.envNames, server.env),
     url: server.url ?? '',
     serverType: server.serverType === 'sse' ? 'sse' : 'streamable-http',
-    headers: kept(server.headerNames),
+    headers: pairs(server.headerNames, server.headers),
     description: server.description ?? '',
     sandbox: server.sandbox,
     asks: server.requiresConfirmation,

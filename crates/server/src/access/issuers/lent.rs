@@ -28,6 +28,10 @@ pub(crate) enum Door {
 pub(crate) struct Lent {
     pub(crate) user: UserId,
     pub(crate) scopes: Scopes,
+    /// The client that it was lent to.
+    pub(crate) client: String,
+    /// The issuer that did.
+    pub(crate) issuer: String,
     /// Who it is, as records tell it.
     pub(crate) who: String,
 }
@@ -50,8 +54,9 @@ pub(crate) async fn prove(app: &App, door: &Door, headers: &HeaderMap, token: &s
     let identity = Identity::of_issuer(&named, &bearer.subject);
     let user = app.known_by(&identity).await?.ok_or_else(|| unknown(issuer))?;
     let client = bearer.client.map_or_else(|| "an unnamed client".to_owned(), |client| shown(&client));
-    let who = format!("user {user} by {client} of issuer {}", issuer.settings().id);
-    Ok(Lent { user, scopes: bearer.scopes, who })
+    let issuer = issuer.settings().id.to_string();
+    let who = format!("user {user} by {client} of issuer {issuer}");
+    Ok(Lent { user, scopes: bearer.scopes, client, issuer, who })
 }
 
 /// The token was good, but nobody here is that person. To bring another token does not help, so it is not a 401.

@@ -60,7 +60,7 @@ pub(crate) fn challenged(app: &App, parts: &Parts, error: ApiError) -> ApiError 
     };
     let place = format!("{}{WELL_KNOWN}{}", base_url(app, &parts.headers), resource_path(parts.uri.path()));
     let scopes = scopes(app, |settings| vec![settings.use_scope.clone()]).join(" ");
-    error.challenged(format!("Bearer realm=\"kitbag\", resource_metadata=\"{place}\", scope=\"{scopes}\"{problem}"))
+    error.challenged(&format!("Bearer realm=\"kitbag\", resource_metadata=\"{place}\", scope=\"{scopes}\"{problem}"))
 }
 
 fn scopes(app: &App, of: impl Fn(&kitbag_identity::IssuerSettings) -> Vec<String>) -> Vec<String> {

@@ -2,7 +2,9 @@
 //! be signed in, and link the issuer themselves.
 
 use kitbag_identity::{Claimed, Issuer};
-use kitbag_model::{Email, Identity, NewLink, NewPerson, OrgId, OrgRole, Person, SessionId, Timestamp, UserId};
+use kitbag_model::{
+    Action, Email, Identity, NewLinkedIdentity, NewPerson, OrgId, OrgRole, Person, SessionId, Timestamp, UserId,
+};
 use kitbag_store::{PersonTx, StoreError};
 use serde_json::json;
 
@@ -105,7 +107,7 @@ pub(crate) async fn link(
         Some(_) => return Err(Denied::IdentityTaken),
         None => {}
     }
-    tx.add_link(&link).await.map_err(taken)?;
+    tx.link_identity(&link).await.map_err(taken)?;
     tx.commit().await?;
     tracing::info!(%user, issuer = link.issuer, "somebody linked an issuer");
     Ok(())
@@ -122,9 +124,9 @@ fn proven_address(issuer: &Issuer, claimed: &Claimed) -> Result<Option<Email>, D
     }
 }
 
-fn link_of(issuer: &Issuer, claimed: &Claimed) -> NewLink {
+fn link_of(issuer: &Issuer, claimed: &Claimed) -> NewLinkedIdentity {
     let settings = issuer.settings();
-    NewLink {
+    NewLinkedIdentity {
         identity: Identity::of_issuer(settings.issuer.as_str(), &claimed.subject),
         issuer: settings.id.to_string(),
         label: claimed.email.as_ref().map(Email::to_string),
@@ -137,7 +139,7 @@ async fn newcomer(
     issuer: &Issuer,
     claimed: &Claimed,
     email: Option<&Email>,
-    link: &NewLink,
+    link: &NewLinkedIdentity,
     invitation: Option<&str>,
 ) -> Result<UserId, Denied> {
     let email = email.ok_or(Denied::EmailUnverified)?;
@@ -168,7 +170,7 @@ async fn newcomer(
         tx.add_member(&person, role).await?;
         let details = json!({ "email": email.as_str(), "role": role.as_str(), "issuer": link.issuer });
         let who = format!("{email} (user {})", person.id);
-        tx.audit(&who, "member.join", &person.id.to_string(), &details).await?;
+        tx.audit(&who, Action::MemberAdded, &person.id.to_string(), &details).await?;
         tx.commit().await?;
         app.events().members_changed(&org, Some(person.id), "joined");
     } else if issuer.settings().open {
@@ -190,10 +192,10 @@ async fn joined(app: &App, issuer: &Issuer) -> Result<Option<(OrgId, OrgRole)>, 
     Ok(Some((org, role)))
 }
 
-async fn created(app: &App, new: &NewPerson, name: &Identity, link: &NewLink) -> Result<PersonTx, Denied> {
+async fn created(app: &App, new: &NewPerson, name: &Identity, link: &NewLinkedIdentity) -> Result<PersonTx, Denied> {
     let mut tx = app.store().person(new.id).await?;
     tx.create(new, std::slice::from_ref(name)).await.map_err(taken)?;
-    tx.add_link(link).await.map_err(taken)?;
+    tx.link_identity(link).await.map_err(taken)?;
     Ok(tx)
 }
 

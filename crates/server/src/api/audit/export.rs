@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{AuditEntry, AuditFilter, AuditPlace, OrgId, Timestamp};
+use kitbag_model::{Action, AuditEntry, AuditFilter, AuditPlace, OrgId, Timestamp};
 use kitbag_store::StoreError;
 use serde::Deserialize;
 use serde_json::json;
@@ -75,7 +75,7 @@ pub(crate) async fn export_audit(
     let filter = Asked { actor, action, subject, since, until }.check()?;
     let mut tx = app.store().write(&caller.org).await?;
     let details = json!({ "format": format.name(), "since": filter.since, "until": filter.until });
-    tx.audit(&caller.who, "audit.exported", caller.org.as_str(), &details).await?;
+    tx.audit(&caller.who, Action::AuditExported, caller.org.as_str(), &details).await?;
     tx.commit().await?;
     let name = format!("audit-{}-{}.{}", caller.org, &Timestamp::now().to_string()[..10], format.name());
     let mut lines = Lines { app, org: caller.org, filter, format, before: None, is_over: false };
@@ -202,7 +202,7 @@ mod tests {
             ("@SUM(A1)", "'@SUM(A1)"),
             ("\t=1", "\"'\t=1\""),
             ("\r=1", "\"'\r=1\""),
-            (" =1", "\"' =1\""),
+            (" =1", "' =1"),
             ("\u{ff1d}1", "'\u{ff1d}1"),
             ("a=1", "a=1"),
         ] {

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{Email, Identity, Invitation, NewPerson, Person, PersonName, Secret, Timestamp, UserId};
+use kitbag_model::{Action, Email, Identity, Invitation, NewPerson, Person, PersonName, Secret, Timestamp, UserId};
 use kitbag_store::{StoreError, WriteTx};
 use serde::Deserialize;
 use serde_json::json;
@@ -98,7 +98,8 @@ pub(crate) async fn take_up(tx: &mut WriteTx, person: &Person, invitation: &Invi
     })?;
     let details = json!({ "email": person.email.as_str(), "role": invitation.role.as_str() });
     let who = format!("{} (user {})", person.email, person.id);
-    tx.audit(&who, "invitation.accept", &invitation.id.to_string(), &details).await?;
+    tx.audit(&who, Action::InvitationAccepted, &invitation.id.to_string(), &details).await?;
+    tx.audit(&who, Action::MemberAdded, &person.id.to_string(), &details).await?;
     Ok(())
 }
 

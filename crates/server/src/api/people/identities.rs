@@ -42,7 +42,7 @@ pub(crate) async fn list_identities(
     State(app): State<App>,
     Person(person): Person,
 ) -> Result<Json<List<IdentityView>>, ApiError> {
-    let links = app.store().read_person(person.user).await?.links().await?;
+    let links = app.store().read_person(person.user).await?.linked_identities().await?;
     let views = links.into_iter().map(|link| IdentityView {
         issuer_name: app.issuers().name(&link.issuer).map(ToOwned::to_owned),
         id: link.id,
@@ -67,7 +67,7 @@ pub(crate) async fn delete_identity(
     PathOf(identity): PathOf<String>,
 ) -> Result<StatusCode, ApiError> {
     let mut tx = app.store().person(person.user).await?;
-    tx.remove_link(&identity).await.map_err(|error| match error {
+    tx.unlink_identity(&identity).await.map_err(|error| match error {
         UnlinkError::Missing => ApiError::not_found("identity", &identity),
         UnlinkError::LastWay => {
             let message = "it is your only way in: choose a password or link another issuer first";

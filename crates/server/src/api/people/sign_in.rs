@@ -61,8 +61,8 @@ pub(crate) async fn get_sign_in(State(app): State<App>) -> Json<Ways> {
         let settings = issuer.settings();
         IssuerView { id: settings.id.to_string(), name: settings.name.clone() }
     };
-    let people = are_here(&app).await;
-    Json(Ways { people, password: true, issuers: app.issuers().for_people().map(view).collect() })
+    let issuers = app.issuers().for_people().map(view).collect();
+    Json(Ways { people: are_here(&app).await, password: true, issuers })
 }
 
 /// Sign in with a password; the answer sets the cookie
@@ -90,9 +90,12 @@ pub(crate) async fn sign_in(
     let hash = person.as_ref().and_then(|person| person.password_hash.clone());
     let right = password::matches(Secret::new(body.password), hash).await?;
     let Some(person) = person.filter(|_| right) else {
+        // It is of no organisation, so no audit has it.
+        tracing::warn!(%email, "somebody was not let in");
         return Err(ApiError::new(Code::Unauthorized, "the address or the password is wrong"));
     };
     app.tries().right(&identity, &client);
+    tracing::info!(user = %person.id, "somebody signed in");
     let cookie = let_in(&app, person.id, &headers).await?;
     Ok(([(header::SET_COOKIE, cookie)], Json(PersonView::from(person))).into_response())
 }

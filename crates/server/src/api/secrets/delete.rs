@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use kitbag_model::Action;
 use serde_json::json;
 
 use super::SecretPath;
@@ -27,7 +28,7 @@ pub(crate) async fn delete_secret(
     if !tx.delete_secret(ORGANIZATION, name.as_str()).await? {
         return Err(ApiError::not_found("secret", name.as_str()));
     }
-    tx.audit(&caller.who, "secret.deleted", name.as_str(), &json!({})).await?;
+    tx.audit(&caller.who, Action::SecretDeleted, name.as_str(), &json!({})).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::OrgSecretName;
+use kitbag_model::{Action, OrgSecretName};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -41,7 +41,7 @@ pub(crate) async fn set_secret(
     let sealed = app.seal(&caller.org, name, &value).await?;
     let mut tx = app.store().write(&caller.org).await?;
     tx.give_secret(crate::vaulted::ORGANIZATION, name.as_str(), &sealed, &caller.who).await?;
-    tx.audit(&caller.who, "secret.set", name.as_str(), &json!({})).await?;
+    tx.audit(&caller.who, Action::SecretSet, name.as_str(), &json!({})).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use kitbag_model::{OrgId, OrgSettings};
+use kitbag_model::{Action, Audience, OrgId, OrgSettings};
 use serde_json::json;
 
 use super::view::{LimitsView, SettingsDoc, SettingsView, answer, check_version};
@@ -51,7 +51,7 @@ pub(crate) async fn update_settings(
         return Ok(answer(before, since, view));
     }
     let updated_at = tx.put_settings(&settings).await?;
-    tx.audit(&caller.who, "settings.updated", org.as_str(), &json!({ "changed": changed })).await?;
+    tx.audit(&caller.who, Action::SettingsUpdated, org.as_str(), &json!({ "changed": changed })).await?;
     tx.commit().await?;
     app.settings_changed(org, &changed).await;
     Ok(answer(settings, updated_at, view))
@@ -90,6 +90,6 @@ async fn check_lists(app: &App, org: &OrgId, settings: &OrgSettings) -> Result<(
     if lists.say_nothing() {
         return Ok(());
     }
-    let catalogue = app.toolsets().catalogue_of_names(org).await?;
+    let catalogue = app.toolsets().catalogue_of_names(org, Audience::Everything).await?;
     catalogue.view().resolve(&lists).map(drop).map_err(|problems| wrong_lists(&problems))
 }

@@ -66,8 +66,6 @@ function checkSkill(skill: SkillDraft, all: SkillDraft[], tell: Say): void {
     say('id', 'Lower-case letters and digits, parted by single -; at most 64.');
   else if (all.some((other) => other !== skill && other.id === skill.id))
     say('id', `There are two skills “${skill.id}”.`);
-  if (!skill.name.trim()) say('name', 'A skill has a name.', true);
-  if (skill.name.length > 120) say('name', 'A name has at most 120 characters.');
   if (!skill.files.some(({ path }) => path === ENTRY)) say('files', `A skill has a ${ENTRY}, spelled so, at its top.`);
   if (skill.files.length > MOST_FILES)
     say('files', `A skill has at most ${MOST_FILES} files, not ${skill.files.length}.`);

@@ -18,9 +18,8 @@ export interface SkillFile {
 
 export interface SkillDraft {
   key: string;
+  /** What it is called, in its SKILL.md too. */
   id: string;
-  name: string;
-  description: string;
   enabled: boolean;
   files: SkillFile[];
 }

@@ -34,12 +34,11 @@ Input and output of one typical case.
 
 /** What a new skill has but for its key. */
 export function skillBlank(id: string): Omit<SkillDraft, 'key' | 'enabled'> {
-  const title = titled(id);
-  return { id, name: title, description: '', files: [{ path: ENTRY, content: begin(id, title), encoding: 'utf8' }] };
+  return { id, files: [{ path: ENTRY, content: begin(id, titled(id)), encoding: 'utf8' }] };
 }
 
 /** `my-skill` as people would write it. */
-export function titled(id: string): string {
+function titled(id: string): string {
   const words = id.replaceAll('-', ' ').trim();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
@@ -54,6 +53,16 @@ export function frontField(text: string, field: string): string | undefined {
 /** The text with another name in its front matter. */
 export function renamed(text: string, id: string): string {
   return text.replace(/^(---\s*\n(?:(?!---).*\n)*?name:[ \t]*)(.*)$/m, (_, before: string) => before + id);
+}
+
+/** The same skill under another id, which its SKILL.md says too. */
+export function called(skill: SkillDraft, id: string): SkillDraft {
+  const files = skill.files.map((file) =>
+    file.path === ENTRY && id && frontField(file.content, 'name') === skill.id
+      ? { ...file, content: renamed(file.content, id) }
+      : file,
+  );
+  return { ...skill, id, files };
 }
 
 /** How many bytes a file has. */
@@ -155,5 +164,5 @@ async function skillAt(folder: string, root: string, all: Brought[]): Promise<Sk
   );
   const entry = files.find(({ path }) => path === ENTRY)?.content ?? '';
   const id = frontField(entry, 'name') ?? idOf(folder);
-  return { key: newKey(), id, name: titled(id), description: '', enabled: true, files: sorted(files) };
+  return { key: newKey(), id, enabled: true, files: sorted(files) };
 }
