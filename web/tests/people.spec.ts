@@ -46,7 +46,7 @@ test('whoever guesses has to wait, and is told so', async ({ kitbag, page }) => 
   const guesses = Array.from({ length: 12 }, guess);
   expect(await Promise.race(guesses)).toBe(429);
   await signIn(page, 'ada@acme.example');
-  await expect(page.getByRole('alert')).toHaveText(/^Too many tries\. Try again in \d+ seconds\.$/);
+  await expect(page.getByRole('alert')).toHaveText(/Too many tries\. Try again in \d+ seconds\./);
   await Promise.all(guesses);
 });
 
