@@ -89,10 +89,12 @@ export function editor(parent: ShadowRoot, setup: Setup) {
 
   const mode = (readonly: boolean): Extension =>
     readonly
-      ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })]
+      ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true', tabindex: '0' })]
       : [
           writing,
           EditorView.contentAttributes.of({
+            // What can be written in can be reached by keys; this says so to tools that look for it.
+            tabindex: '0',
             'aria-description': 'The Tab key indents. Press Escape and then Tab to leave the editor.',
           }),
         ];
