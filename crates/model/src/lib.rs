@@ -29,6 +29,7 @@ pub mod python;
 pub mod render_plan;
 pub mod renderer;
 pub mod resolution;
+pub mod run;
 pub mod safe_text;
 pub mod secret;
 pub mod session;
@@ -49,7 +50,10 @@ pub use call::{
 };
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
 pub use hash::{ContentHash, Hasher};
-pub use id::{ChatId, IdError, InvitationId, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId};
+pub use id::{
+    ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, RunId, SessionId, TokenId, ToolCallId,
+    UserId,
+};
 pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
 pub use manifest::{Manifest, NewManifest, Source};
