@@ -3,6 +3,7 @@
 
 mod calls;
 mod config;
+mod gallery;
 mod mcp;
 mod resolve;
 mod toolsets;

@@ -24,7 +24,12 @@ impl Listener {
         Self::of(response).await
     }
 
-    async fn of(response: reqwest::Response) -> Self {
+    /// Whoever sends this request listens from now on.
+    pub(crate) async fn by(request: reqwest::RequestBuilder) -> Self {
+        Self::of(request.send().await.unwrap()).await
+    }
+
+    pub(crate) async fn of(response: reqwest::Response) -> Self {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let mut listener = Self { response, heard: String::new() };

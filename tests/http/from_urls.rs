@@ -12,7 +12,7 @@ use crate::kit::{Picture, TOOLSETS, assert_files_agree, import, manifest, with_m
 use crate::{BINARY, serve};
 
 /// A host that serves one bundle, and misbehaves under other paths.
-struct Host {
+pub(crate) struct Host {
     port: u16,
     bundle: Arc<Mutex<Vec<u8>>>,
     asked: Arc<Mutex<Vec<String>>>,
@@ -20,7 +20,7 @@ struct Host {
 
 impl Host {
     /// On every address of this machine, so that it can also be found where it must not be looked for.
-    async fn start(bundle: Vec<u8>) -> Self {
+    pub(crate) async fn start(bundle: Vec<u8>) -> Self {
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let host = Self { port, bundle: Arc::new(Mutex::new(bundle)), asked: Arc::default() };
@@ -34,11 +34,11 @@ impl Host {
         host
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 }

@@ -2,14 +2,17 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod access;
+mod audit;
 mod browsers;
 mod bundles;
 mod calls;
 mod chats;
 mod decisions;
+mod doors;
 mod events;
 mod exports;
 mod from_urls;
+mod gallery;
 mod input;
 mod kit;
 mod machine;
@@ -17,12 +20,17 @@ mod mcp_imports;
 mod mcp_servers;
 mod messages;
 mod operations;
+mod org_toolsets;
 mod overrides;
 mod packages;
 mod people;
+mod permissions;
+mod quotas;
 mod resolution;
 mod restarts;
 mod running;
+mod secrets;
+mod settings;
 mod tenants;
 mod tokens;
 mod toolsets;

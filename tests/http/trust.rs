@@ -226,6 +226,9 @@ on_both! {
             ("env.KEY", "command: x, env: {KEY: '${ENV:T}${ENV:U}'}"),
             ("env.KEY", "command: x, env: {KEY: '$${ENV:T}'}"),
             ("env.KEY", "command: x, env: {KEY: ''}"),
+            ("env.KEY", "command: x, env: {KEY: '${T}'}"),
+            ("env.KEY", "command: x, env: {KEY: '${ENV:t}'}"),
+            ("args[1]", "command: x, args: [--api-key, hunter2]"),
             ("headers.X-Key", "url: 'https://a.example/mcp', headers: {X-Key: hunter2, X-Other: '${ENV:T}'}"),
         ] {
             let refused = send(with_server("1.0.0", literal)).await;
@@ -235,6 +238,6 @@ on_both! {
         }
         assert!(!server.log().contains("hunter2"));
         assert!(!database.data().join("orgs/other/toolsets").exists(), "nothing was written");
-        send(with_server("1.0.0", "command: x, env: {KEY: '${ENV:KEY}', OTHER: '${OTHER}'}")).await.expect(201);
+        send(with_server("1.0.0", "command: x, args: [--api-key, '${KEY}'], env: {KEY: '${ENV:KEY}', OTHER: '${ENV:1}'}")).await.expect(201);
     }
 }

@@ -442,4 +442,12 @@ async fn without_namespaces_it_does_not_start_or_has_walls() {
     assert_eq!(written, json!([kept]));
     let environment = mine.say("probe", "read", json!({ "paths": [home] })).await;
     assert_eq!(environment[&home], json!(["a"]));
+
+    // Walls are for whoever took that risk: others run nothing.
+    let theirs = Manager::of_another(&server, &database, "other").await;
+    theirs.install("probe", "theirs-without-walls").await;
+    let _ = theirs.ask(Method::POST, "/mcp-servers/probe/reconnect", json!({})).await;
+    let shown = theirs.until("probe", |shown| shown["status"] == "error").await;
+    assert!(shown["error"].as_str().unwrap().contains("user namespaces"), "{shown}");
+    assert!(processes_with("theirs-without-walls").is_empty());
 }

@@ -195,7 +195,7 @@ async fn git(args: &[&str]) {
 
 /// Starts `server-everything` on a port that was free a moment ago.
 #[allow(clippy::disallowed_methods, reason = "it is started around the program, not by it")]
-async fn everything_on_the_web(way: &str) -> (Child, u16) {
+pub(crate) async fn everything_on_the_web(way: &str) -> (Child, u16) {
     let launch = node("server-everything", &[way]);
     for _ in 0..5 {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -80,11 +80,13 @@ fn crates_depend_in_one_direction() {
     for (crate_, users) in [
         (
             "kitbag-model",
-            &["cas", "formats", "kitbag", "mcp", "python", "runner", "server", "store", "testkit", "vault"][..],
+            &["cas", "formats", "identity", "kitbag", "mcp", "python", "runner", "server", "store", "testkit", "vault"]
+                [..],
         ),
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["kitbag", "server"]),
-        ("kitbag-guard", &["kitbag", "mcp", "python", "server"]),
+        ("kitbag-guard", &["identity", "kitbag", "mcp", "python", "server"]),
+        ("kitbag-identity", &["server"]),
         ("kitbag-mcp", &["runner", "server"]),
         ("kitbag-page", &["kitbag"]),
         ("kitbag-python", &["runner", "server"]),

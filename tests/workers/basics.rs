@@ -1,6 +1,7 @@
 //! A call that works.
 
-use kitbag_python::{Event, Stream};
+use kitbag_model::OrgId;
+use kitbag_python::{Event, Job, Program, Stream};
 use serde_json::json;
 
 use crate::kit::Kit;
@@ -103,4 +104,15 @@ async fn without_namespaces_nothing_runs_unless_the_configuration_says_so() {
     assert!(finished.layers.contains(&"seccomp".to_owned()), "{:?}", finished.layers);
     // Even so nothing outlives its call.
     assert_eq!(relaxed.count_of("sleep 600"), 0, "{:?}", relaxed.inhabitants());
+
+    // The operator takes that risk for themselves alone. The code of others is not even imported.
+    let acme: OrgId = "acme".parse().unwrap();
+    let mark = relaxed.folder.path().join("imported");
+    let text = format!("open({mark:?}, 'w').close()\ndef f(): return 1\n");
+    let theirs = Program { org: acme.clone(), ..relaxed.program("theirs", &text, &["f"]) };
+    let (finished, _) = relaxed.call(&theirs, Job { org: acme, ..relaxed.job("f", json!({})) }).await;
+    let message = finished.result.unwrap_err().message;
+    assert!(message.contains("organisations other than `local`") && message.contains("user namespaces"), "{message}");
+    assert!(!mark.exists(), "it ran");
+    assert!(relaxed.workers.describe(&theirs).await.is_err() && !mark.exists(), "it ran");
 }

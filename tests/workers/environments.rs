@@ -89,6 +89,30 @@ async fn one_environment_is_built_once_and_shared() {
 }
 
 #[tokio::test]
+async fn organisations_share_no_environment() {
+    let Some(shop) = Shop::enter("environments::organisations_share_no_environment") else { return };
+    let kit = Kit::new();
+    let mine = needing(&kit, "t", TINY, &["kb-tiny"]);
+    let theirs = Program { org: "acme".parse().unwrap(), ..mine.clone() };
+    prepared(&kit, &mine).await.unwrap();
+    assert!(!kit.workers.is_prepared(&theirs).await, "what one installed is not there for the other");
+    shop.sell("kb_tiny", "3.0", "VERSION = 3", &[]);
+    assert_eq!(prepared(&kit, &theirs).await.unwrap(), ["resolving kb-tiny", "installing 1 packages"]);
+    assert!(kit.folder.path().join("orgs/acme/environments").is_dir());
+    assert_eq!(kit.returned(&mine, "f", Value::Null).await, json!([2, 2]));
+    assert_eq!(kit.returned(&theirs, "f", Value::Null).await, json!([3, 3]));
+    // What one needs no more goes, and what the other needs stays.
+    kit.workers.end_toolset(&theirs.org, "t").await;
+    kit.workers.keep_environments(std::slice::from_ref(&mine)).await;
+    assert!(kit.workers.is_prepared(&mine).await && !kit.workers.is_prepared(&theirs).await);
+    // Whoever shares the machine builds nothing outside the sandbox, trusted or not.
+    let direct = needing(&kit, "d", PLAIN, &["kb-tiny @ https://example.invalid/kb_tiny-1.0-py3-none-any.whl"]);
+    let direct = Program { org: theirs.org.clone(), trusted: true, ..direct };
+    let refused = prepared(&kit, &direct).await.unwrap_err();
+    assert!(refused.contains("shares this machine"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_later_version_is_not_taken_unasked() {
     let Some(shop) = Shop::enter("environments::a_later_version_is_not_taken_unasked") else { return };
     let kit = Kit::new();

@@ -1,6 +1,7 @@
 import AxeBuilder from '@axe-core/playwright';
 import type { Page } from '@playwright/test';
 import { type Example, fill } from './example/index.ts';
+import { organize } from './example/people.ts';
 import { expect, test } from './kit.ts';
 
 /** What each view shows when it is there. */
@@ -13,6 +14,10 @@ const views = ({ chat, server }: Example): Record<string, string> => ({
   markdown: `/files/${chat}/notes.md`,
   toolsets: '/toolsets',
   toolset: '/toolsets/app-builder',
+  'new toolset': '/toolsets/new',
+  'edit a toolset': '/toolsets/app-builder/edit',
+  gallery: '/gallery',
+  published: '/gallery/sales',
   servers: '/servers',
   server: `/servers/${encodeURIComponent(server)}`,
   tools: '/tools',
@@ -20,6 +25,8 @@ const views = ({ chat, server }: Example): Record<string, string> => ({
   connect: '/settings?tab=connect',
   tokens: '/settings?tab=tokens',
   about: '/settings?tab=server',
+  defaults: '/settings?tab=defaults',
+  audit: '/settings?tab=audit',
   appearance: '/settings?tab=appearance',
   nothing: '/chats/nothing/at/all',
 });
@@ -53,6 +60,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
       // As many views as there are.
       test.setTimeout(300_000);
       const example = await fill(kitbag);
+      await kitbag.ask('POST', '/toolsets/sales/publish', { publicSlug: 'sales' });
       await kitbag.open(page);
       const found: string[] = [];
       for (const [name, path] of Object.entries(views(example))) {
@@ -60,6 +68,23 @@ for (const colorScheme of ['light', 'dark'] as const) {
         await settled(page);
         found.push(...(await findings(page, name, only)));
       }
+      // What is written of a toolset, and what is wrong with it.
+      await page.goto(`${kitbag.url}/toolsets/new`);
+      await page.getByRole('button', { name: 'Add a server' }).click();
+      await page.getByRole('button', { name: 'New skill' }).click();
+      await page.getByLabel('Skill id').fill('no id!');
+      await page.getByRole('button', { name: 'Make the toolset' }).click();
+      await expect(page.getByText('It is not saved')).toBeVisible();
+      await expect(page.getByLabel('The text of SKILL.md')).toBeVisible();
+      found.push(...(await findings(page, 'editor', only)));
+      await page.goto(`${kitbag.url}/toolsets/app-builder`);
+      await page.getByRole('button', { name: 'Publish', exact: true }).click();
+      await expect(page.getByRole('region', { name: 'What everybody will see' })).toBeVisible();
+      found.push(...(await findings(page, 'publish', only)));
+      await page.goto(`${kitbag.url}/gallery/sales`);
+      await page.getByRole('button', { name: 'Adopt', exact: true }).click();
+      await expect(page.getByRole('dialog')).toBeVisible();
+      found.push(...(await findings(page, 'adopt', only)));
       await page.goto(kitbag.url);
       await settled(page);
       await page.keyboard.press('Control+k');
@@ -76,6 +101,45 @@ for (const colorScheme of ['light', 'dark'] as const) {
       await settled(page);
       await page.getByRole('button', { name: 'Menu' }).click();
       found.push(...(await findings(page, 'menu', only)));
+      expect(found).toEqual([]);
+    });
+  });
+}
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test.describe(colorScheme, () => {
+    const only = colorScheme === 'dark' ? ['color-contrast'] : undefined;
+    test.use({ colorScheme, contextOptions: { reducedMotion: 'reduce' } });
+
+    test(`no view of people keeps anybody out (${colorScheme})`, async ({ kitbag, page, context }) => {
+      test.setTimeout(180_000);
+      const ada = await organize(kitbag);
+      const found: string[] = [];
+      const look = async (name: string, path: string) => {
+        await page.goto(kitbag.url + path);
+        await settled(page);
+        found.push(...(await findings(page, name, only)));
+      };
+      await look('sign-in', '/sign-in?error=issuer_refused');
+      const { link } = await ada.invite('acme', 'eve@acme.example', 'member');
+      await look('join', new URL(link).pathname + new URL(link).hash);
+      await ada.enter(context);
+      for (const tab of ['members', 'settings', 'secrets', 'audit']) await look(tab, `/organization?tab=${tab}`);
+      await page.locator('summary').first().click();
+      found.push(...(await findings(page, 'a line of the audit', only)));
+      await look('tokens of people', '/settings?tab=tokens');
+      await look('you', '/you');
+      await look('no such organisation', '/o/nobody/chats');
+      await look('home', '/');
+      for (const name of [/^Organisation:/, /^You:/]) {
+        await page.getByRole('button', { name }).click();
+        await expect(page.getByRole('menu')).toBeVisible();
+        found.push(...(await findings(page, `menu ${name}`, only)));
+        await page.keyboard.press('Escape');
+      }
+      await ada.ask('POST', '/v1/sign-out');
+      await expect(page.getByRole('dialog', { name: 'Sign in again' })).toBeVisible();
+      found.push(...(await findings(page, 'again', only)));
       expect(found).toEqual([]);
     });
   });

@@ -1,7 +1,7 @@
 // What every test of the page has: a Kitbag of its own on a data folder of its own, and a browser that is let in.
 import { test as base, expect, type ConsoleMessage, type Page } from '@playwright/test';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -21,8 +21,10 @@ export class Kitbag {
     readonly token: string,
   ) {}
 
-  static async start(flags: string[] = []): Promise<Kitbag> {
+  static async start(flags: string[] = [], configuration = ''): Promise<Kitbag> {
     const data = mkdtempSync(join(tmpdir(), 'kitbag-page-'));
+    mkdirSync(join(data, 'data'));
+    if (configuration) writeFileSync(join(data, 'data', 'kitbag.toml'), configuration);
     // The program refuses variables that it does not know, and those of the tests are none of its own.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('KITBAG_')));
     const page = process.env.KITBAG_TEST_PAGE ? ['--page', resolve(process.env.KITBAG_TEST_PAGE)] : [];
@@ -49,11 +51,18 @@ export class Kitbag {
 
   /** Asks the API of `local`, as the owner; anything but an answer of 2xx is an error. */
   async ask<T = any>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
+    return this.request(method, `/v1/orgs/local${path}`, body, {
+      authorization: `Bearer ${this.token}`,
+      ...headers,
+    });
+  }
+
+  /** The same for any address, as whoever the headers say. */
+  async request<T = any>(method: string, path: string, body: unknown, headers: Record<string, string>): Promise<T> {
     const raw = body instanceof Uint8Array;
-    const answer = await fetch(`${this.url}/v1/orgs/local${path}`, {
+    const answer = await fetch(this.url + path, {
       method,
       headers: {
-        authorization: `Bearer ${this.token}`,
         ...(body === undefined || raw ? {} : { 'content-type': 'application/json' }),
         ...headers,
       },

@@ -3,7 +3,8 @@ import type { Page } from '@playwright/test';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Example, fill } from './example/index.ts';
-import { expect, ROOT, test } from './kit.ts';
+import { organize } from './example/people.ts';
+import { expect, type Kitbag, ROOT, test } from './kit.ts';
 
 /** A picture is in the repository for good. */
 const LARGEST = 150_000;
@@ -40,6 +41,26 @@ const pictures = ({ chat, drawn, server }: Example): Record<string, Picture> => 
   connect: { path: '/settings', shows: text('KITBAG_TOKEN') },
 });
 
+/** Views of people, as the owner of an organisation sees them; the first before she is let in. */
+const ofPeople: Record<string, Picture> = {
+  'sign-in': { path: '/sign-in', shows: text('Password') },
+  members: { path: '/organization', shows: text('Dorothy Vaughan') },
+  audit: { path: '/organization?tab=audit', shows: text(/^organization\.rename/) },
+};
+
+function wanted(pictures: Record<string, Picture>): [string, Picture][] {
+  const only = process.env.KITBAG_PICTURES?.split(',');
+  return Object.entries(pictures).filter(([name]) => only?.includes(name) ?? true);
+}
+
+async function take(page: Page, kitbag: Kitbag, name: string, { path, shows }: Picture): Promise<void> {
+  await page.goto(kitbag.url + path);
+  await shows(page);
+  const file = join(ROOT, `docs/pictures/${name}.png`);
+  await page.screenshot({ path: file, animations: 'disabled' });
+  expect(statSync(file).size, `${name} is small`).toBeLessThan(LARGEST);
+}
+
 for (const colorScheme of ['light', 'dark'] as const) {
   test.describe(colorScheme, () => {
     test.use({ colorScheme, contextOptions: { reducedMotion: 'reduce' } });
@@ -48,16 +69,16 @@ for (const colorScheme of ['light', 'dark'] as const) {
       test.slow();
       const example = await fill(kitbag);
       await kitbag.open(page);
-      const only = process.env.KITBAG_PICTURES?.split(',');
-      for (const [name, { path, shows }] of Object.entries(pictures(example))) {
-        if (only && !only.includes(name)) continue;
-        await test.step(name, async () => {
-          await page.goto(kitbag.url + path);
-          await shows(page);
-          const file = join(ROOT, `docs/pictures/${name}-${colorScheme}.png`);
-          await page.screenshot({ path: file, animations: 'disabled' });
-          expect(statSync(file).size, `${name} is small`).toBeLessThan(LARGEST);
-        });
+      for (const [name, picture] of wanted(pictures(example)))
+        await test.step(name, () => take(page, kitbag, `${name}-${colorScheme}`, picture));
+    });
+
+    test(`pictures of people, ${colorScheme}`, async ({ kitbag, page, context }) => {
+      test.slow();
+      const ada = await organize(kitbag);
+      for (const [name, picture] of wanted(ofPeople)) {
+        if (name !== 'sign-in') await ada.enter(context);
+        await test.step(name, () => take(page, kitbag, `${name}-${colorScheme}`, picture));
       }
     });
   });

@@ -39,6 +39,18 @@ pub enum CasError {
         /// The folder.
         path: PathBuf,
     },
+    /// The store of blobs takes no more.
+    #[error(
+        "there is no room for {wanted} bytes more: of {most} bytes that all workspaces may take together, {left} are left"
+    )]
+    NoRoom {
+        /// How many were wanted.
+        wanted: u64,
+        /// How many are left.
+        left: u64,
+        /// How many there may be in all.
+        most: u64,
+    },
     /// A limit is passed.
     #[error("the workspace has {has} {what}, and at most {most} are allowed")]
     Limit {

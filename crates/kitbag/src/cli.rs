@@ -1,6 +1,8 @@
 //! The tree of commands. Doc comments here are the help texts.
 
+mod audit;
 mod chat;
+mod gallery;
 mod lists;
 mod mcp;
 mod tool;
@@ -11,7 +13,9 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use audit::{AuditCommand, AuditFilterFlags, AuditFormat};
 pub(crate) use chat::ChatCommand;
+pub(crate) use gallery::{GalleryCommand, PublishCommand};
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
@@ -66,12 +70,18 @@ pub(crate) enum Command {
     /// Make, check, install, change and take along toolsets
     #[command(subcommand)]
     Toolset(ToolsetCommand),
+    /// Look at what organisations published, and adopt it
+    #[command(subcommand)]
+    Gallery(GalleryCommand),
     /// List, read and call the tools of all toolsets
     #[command(subcommand)]
     Tool(ToolCommand),
     /// Add, list, change, trust and import MCP servers; have other programs use Kitbag, also over a pipe
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Who did what: list it, take it along
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Set up the database, tokens
     #[command(subcommand)]
     Admin(AdminCommand),
@@ -177,6 +187,10 @@ pub(crate) struct ServeFlags {
     /// How many files, links and empty folders one workspace may have [default: 200000]
     #[arg(long, env = "KITBAG_MAX_WORKSPACE_FILES", value_name = "COUNT")]
     pub(crate) max_workspace_files: Option<u64>,
+
+    /// Programs in front of the server whose `X-Forwarded-For` is believed: addresses and networks
+    #[arg(long, env = "KITBAG_TRUSTED_PROXIES", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) trusted_proxies: Option<Vec<String>>,
 
     /// Private addresses that the server may dial: names, addresses, ranges such as 10.0.0.0/8
     #[arg(long, env = "KITBAG_EGRESS_ALLOW", value_name = "LIST", value_delimiter = ',')]
@@ -467,6 +481,8 @@ pub(crate) enum ToolsetCommand {
         /// The toolset
         id: String,
     },
+    #[command(flatten)]
+    Publishing(PublishCommand),
     /// List what is overridden in a toolset
     Overrides {
         /// The toolset; builtin for the built-in tools
@@ -547,6 +563,15 @@ pub(crate) enum AdminCommand {
         #[arg(long)]
         email: String,
     },
+    /// Delete now what is older than organisations want it kept: chats that nobody touched, and lines of the audit
+    Retain {
+        /// The URL of the role that owns the tables on PostgreSQL: deletes lines of the audit, which the role that serves cannot, and
+        /// nothing else
+        #[arg(long, env = "KITBAG_OWNER_DATABASE", value_name = "OWNER_URL", hide_env_values = true)]
+        database: Option<String>,
+    },
+    /// Seal all secrets with the first line of the master key's file, so that the lines below it are needed no more
+    Reseal,
     /// Make, list and revoke API tokens
     #[command(subcommand)]
     Token(TokenCommand),

@@ -1,6 +1,9 @@
 //! The configuration: flags, then `KITBAG_*`, then `kitbag.toml`, then defaults. A key that nobody knows is an error:
 //! a mistyped one would otherwise silently do nothing.
 
+mod issuers;
+mod organizations;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +13,7 @@ use kitbag_guard::dial::{Allowed, EgressPolicy, Proxy};
 use kitbag_model::Secret;
 use kitbag_model::resolution::{Lists, RawLists};
 use kitbag_server::{
-    CallSettings, FrameOrigin, PageFile, PageFiles, ResolutionSettings, ServerSettings, Settings, StageDomain,
+    CallSettings, FrameOrigin, Network, PageFile, PageFiles, ResolutionSettings, ServerSettings, Settings, StageDomain,
     WorkspaceLimits,
 };
 use kitbag_store::Location;
@@ -73,6 +76,11 @@ struct File {
     drain_seconds: Option<u64>,
     log: Option<String>,
     log_format: Option<String>,
+    #[serde(default)]
+    organizations: organizations::Tables,
+    trusted_proxies: Option<Vec<String>>,
+    #[serde(default)]
+    issuers: Vec<issuers::Entry>,
 }
 
 /// Everything that a server needs to know before it starts.
@@ -146,8 +154,11 @@ impl Config {
                 })?,
                 header_prefix: header_prefix(flags.header_prefix.or(file.header_prefix))?,
             },
+            organizations: organizations::read(file.organizations)?,
             mcp_rate: flags.mcp_rate.or(file.mcp_rate).unwrap_or(5000),
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
+            issuers: issuers::read(file.issuers)?,
+            trusted_proxies: networks(flags.trusted_proxies.or(file.trusted_proxies).unwrap_or_default())?,
             page: page(flags.page.or(file.page))?,
             data: folder.path().to_owned(),
             config: named,
@@ -155,6 +166,13 @@ impl Config {
         if settings.no_auth && !settings.address.ip().is_loopback() {
             return Err(Failure::wrong_use(format!(
                 "no-auth is for loopback addresses only: on {} everybody who reaches it could run tools as you",
+                settings.address
+            )));
+        }
+        // The address that issuers send people back to, and that tokens are for, must be one that people reach.
+        if !settings.issuers.is_empty() && settings.public_url.is_none() && !settings.address.ip().is_loopback() {
+            return Err(Failure::wrong_use(format!(
+                "issuers need public-url where others than this machine reach the server, as they do on {}",
                 settings.address
             )));
         }
@@ -285,6 +303,13 @@ fn seconds(given: Option<u64>, default: u64) -> Duration {
 fn allowed(entries: Vec<String>) -> Result<Vec<Allowed>, Failure> {
     let entries = entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty());
     entries.map(|entry| entry.parse().map_err(|error| Failure::wrong_use(format!("egress-allow: {error}")))).collect()
+}
+
+fn networks(entries: Vec<String>) -> Result<Vec<Network>, Failure> {
+    let entries = entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty());
+    let read =
+        |entry: &str| entry.parse().map_err(|error| Failure::wrong_use(format!("trusted-proxies: {entry:?}: {error}")));
+    entries.map(read).collect()
 }
 
 fn proxy(text: Option<String>) -> Result<Option<Proxy>, Failure> {

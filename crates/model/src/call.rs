@@ -266,21 +266,6 @@ pub fn args_digest(tool: &ToolId, args: &Map<String, Value>) -> ContentHash {
     hasher.finish()
 }
 
-/// Something that must be known later: who did what to what.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AuditEntry {
-    /// When.
-    pub at: Timestamp,
-    /// Who.
-    pub actor: String,
-    /// What was done, such as `tool_call.approved`.
-    pub action: String,
-    /// To what.
-    pub subject: String,
-    /// More.
-    pub details: Value,
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

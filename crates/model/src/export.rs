@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::launch::Launch;
-use crate::placeholder::{Template, is_variable};
+use crate::launch::{Launch, LaunchField};
+use crate::placeholder::{Template, is_strict_placeholder, is_variable};
 use crate::toolset::{Definition, McpServer};
 
 /// Puts a placeholder in place of every literal in environments and headers. Which arguments and addresses look like a
@@ -18,6 +18,29 @@ pub fn without_secrets(mut definition: Definition) -> (Definition, Vec<String>) 
         look(server, &mut suspicious);
     }
     (definition, suspicious)
+}
+
+/// The same as everybody may have it. Organisations that share a server take nothing but `${ENV:NAME}` for a variable or a header, so
+/// that is what every value becomes: `Bearer ${TOKEN}` too, which `local` may write. One that is empty is left out.
+pub fn for_everybody(definition: Definition) -> (Definition, Vec<String>) {
+    let (mut definition, suspicious) = without_secrets(definition);
+    for server in &mut definition.servers {
+        let (Launch::Stdio { env: values, .. } | Launch::Remote { headers: values, .. }) = &mut server.launch;
+        values.retain(|_, value| !value.as_str().is_empty());
+        for (name, value) in values.iter_mut().filter(|(_, value)| !is_strict_placeholder(value.as_str())) {
+            let wanted = value.names().next().filter(|_| value.is_whole()).unwrap_or(name);
+            *value = strict_placeholder_for(wanted);
+        }
+    }
+    (definition, suspicious)
+}
+
+/// `${ENV:NAME}` for something of this name.
+fn strict_placeholder_for(name: &str) -> Template {
+    let plain: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).take(120).collect();
+    let variable = if is_variable(&plain) { plain } else { format!("V_{plain}") };
+    format!("${{ENV:{variable}}}").parse().unwrap_or_else(|_| Template::literal(""))
 }
 
 fn replace_literals(values: &mut BTreeMap<String, Template>) {
@@ -65,23 +88,33 @@ fn written(template: &Template) -> String {
 }
 
 fn look(server: &McpServer, suspicious: &mut Vec<String>) {
-    let mut tell = |what: &str| suspicious.push(format!("{what} of the server {}", server.id));
+    let told = secret_fields(&server.launch).into_iter().map(|field| match field {
+        LaunchField::Command => "the command".to_owned(),
+        LaunchField::Args(Some(index)) => format!("argument {}", index + 1),
+        LaunchField::Url => "the URL".to_owned(),
+        other => other.to_string(),
+    });
+    suspicious.extend(told.map(|what| format!("{what} of the server {}", server.id)));
+}
+
+/// Where a secret seems to be written out, beside environment and headers: in the command, an argument, the folder or the URL.
+pub fn secret_fields(launch: &Launch) -> Vec<LaunchField> {
+    let mut found = Vec::new();
     let is_secret = |template: &Template| looks_like_a_secret(&written(template));
-    match &server.launch {
+    match launch {
         Launch::Stdio { command, args, cwd, .. } => {
             if looks_like_a_secret(command) {
-                tell("the command");
+                found.push(LaunchField::Command);
             }
-            for index in secret_args(args) {
-                tell(&format!("argument {}", index + 1));
-            }
+            found.extend(secret_args(args).into_iter().map(|index| LaunchField::Args(Some(index))));
             if cwd.as_ref().is_some_and(is_secret) {
-                tell("cwd");
+                found.push(LaunchField::Cwd);
             }
         }
-        Launch::Remote { url, .. } if is_secret(url) => tell("the URL"),
+        Launch::Remote { url, .. } if is_secret(url) => found.push(LaunchField::Url),
         Launch::Remote { .. } => {}
     }
+    found
 }
 
 /// How a server is reached, for people who may use it but not manage it: what looks like a secret is not shown.
@@ -223,6 +256,56 @@ mod tests {
         ] {
             assert!(!looks_like_a_secret(text), "{text}");
         }
+    }
+
+    #[test]
+    fn everybody_takes_what_is_published() {
+        let env: BTreeMap<String, String> = [
+            ("A", "literal"),
+            ("B", "${ENV:MINE}"),
+            ("C", "Bearer ${T}"),
+            ("D", "${plain}"),
+            ("E", ""),
+            ("F", "${HOME}/data"),
+            ("g-h", "x"),
+            ("1st", "x"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        let remote = server(RawLaunch {
+            url: Some("https://a.example/mcp".into()),
+            headers: env.clone(),
+            ..RawLaunch::default()
+        });
+        let definition = Definition {
+            id: "app".parse().unwrap(),
+            name: "App".parse().unwrap(),
+            version: "1.0.0".parse().unwrap(),
+            description: None,
+            tools: Vec::new(),
+            overrides: Vec::new(),
+            servers: vec![remote],
+            skills: Vec::new(),
+            python: crate::PythonNeeds::default(),
+            permissions: crate::Permissions::default(),
+        };
+        let (published, suspicious) = for_everybody(definition);
+        assert!(suspicious.is_empty());
+        let Launch::Remote { headers, .. } = &published.servers[0].launch else { panic!("it is remote") };
+        let shown: Vec<_> = headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "1st=${ENV:V_1ST}",
+                "A=${ENV:A}",
+                "B=${ENV:MINE}",
+                "C=${ENV:C}",
+                "D=${ENV:PLAIN}",
+                "F=${ENV:F}",
+                "g-h=${ENV:G_H}"
+            ]
+        );
+        assert!(headers.values().all(|value| is_strict_placeholder(value.as_str())));
     }
 
     #[test]

@@ -153,6 +153,11 @@ generated_id!(
     "invitation"
 );
 generated_id!(
+    /// One line of the audit.
+    AuditId,
+    "audit line"
+);
+generated_id!(
     /// A person.
     UserId,
     "user"

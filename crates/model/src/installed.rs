@@ -56,6 +56,13 @@ pub struct Toolset {
     pub generation: Option<String>,
 }
 
+impl Toolset {
+    /// Whether it is published now. Then it stays as it is until it is taken back.
+    pub fn is_published(&self) -> bool {
+        self.visibility == Visibility::Public || self.published_at.is_some()
+    }
+}
+
 /// A file of a toolset.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ToolsetFile {

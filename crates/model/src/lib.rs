@@ -4,11 +4,15 @@
 //! checked; code that holds one need not check again.
 
 pub mod access;
+pub mod audience;
+pub mod audit;
 pub mod builtin;
 pub mod call;
 pub mod chat;
+pub mod copy;
 mod credential;
 pub mod export;
+pub mod gallery;
 pub mod hash;
 pub mod id;
 pub mod installed;
@@ -17,6 +21,7 @@ pub mod manifest;
 pub mod message;
 pub mod model_name;
 pub mod name;
+pub mod org_secret;
 pub mod organization;
 pub mod override_key;
 pub mod overrides;
@@ -33,6 +38,8 @@ pub mod run;
 pub mod safe_text;
 pub mod secret;
 pub mod session;
+pub mod settings;
+pub mod shared;
 pub mod text;
 pub mod time;
 pub mod token;
@@ -43,15 +50,21 @@ pub mod version;
 pub mod weight;
 
 pub use access::{OrgRole, Scope, Scopes};
+pub use audience::Audience;
+pub use audit::{Action, ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditPlace, actor_ids};
 pub use builtin::{BUILTINS, Builtin};
 pub use call::{
-    AuditEntry, CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall,
-    SandboxReport, ToolCall, args_digest,
+    CallError, CallErrorCode, CallOutcome, CallStatus, Decision, LogLine, LogStream, NewToolCall, SandboxReport,
+    ToolCall, args_digest,
 };
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
+pub use copy::NotItsId;
+pub use gallery::{
+    GalleryCard, GalleryEntry, GalleryFile, GalleryServer, GallerySkill, GallerySummary, GalleryTool, Publication,
+};
 pub use hash::{ContentHash, Hasher};
 pub use id::{
-    ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, RunId, SessionId, TokenId, ToolCallId,
+    AuditId, ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, RunId, SessionId, TokenId, ToolCallId,
     UserId,
 };
 pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
@@ -59,13 +72,14 @@ pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
 pub use manifest::{Manifest, NewManifest, Source};
 pub use message::{Content, ContentError, Message, NewMessage, Parent, Role};
 pub use name::{LocalToolId, ServerId, ServerKey, SkillId, ToolsetId};
+pub use org_secret::{BadSecretValue, OrgSecretName, UnknownSecret};
 pub use organization::{Organization, OrganizationName};
 pub use override_key::{OverrideKey, OverrideKeyError};
 pub use overrides::{Chosen, Effective, Layers, Origin, Override};
 pub use path::{PathError, WorkPath};
 pub use person::{
-    Email, EmailError, Identity, Invitation, InvitationText, Member, NewInvitation, NewPerson, Person, PersonCookie,
-    PersonName, PersonSession,
+    Email, EmailError, Identity, Invitation, InvitationText, LinkedIdentity, Member, NewInvitation, NewLinkedIdentity,
+    NewPerson, Person, PersonCookie, PersonName, PersonSession,
 };
 pub use pin::{Acceptance, FieldChange, Pin, PinPolicy, PinState, Pinned, Sight};
 pub use placeholder::{EnvNotSet, PlaceholderError, Template};
@@ -76,6 +90,7 @@ pub use renderer::{Renderer, RendererError, Rendering};
 pub use safe_text::{escaped_text, safe_text};
 pub use secret::{Secret, SecretHash};
 pub use session::{Session, SessionCookie};
+pub use settings::{HostPattern, OrgSettings};
 pub use text::TextError;
 pub use time::Timestamp;
 pub use token::{BearerToken, MalformedToken, NewToken, Token, TokenName};

@@ -90,6 +90,16 @@ impl OverrideKey {
         Self::new(namespace, tool)
     }
 
+    /// The same for the own tools of a toolset of another id.
+    pub(crate) fn moved_to(&self, toolset: &ToolsetId) -> Self {
+        Self::new(toolset.as_str(), self.tool())
+    }
+
+    /// Whether it may mean tools of a toolset, or of a server, of this id.
+    pub(crate) fn reaches(&self, namespace: &str) -> bool {
+        fits(self.namespace(), namespace)
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.text

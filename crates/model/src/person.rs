@@ -95,6 +95,30 @@ impl Identity {
     }
 }
 
+/// What an issuer calls somebody, about to be kept.
+#[derive(Clone, Debug)]
+pub struct NewLinkedIdentity {
+    /// The hash of the name.
+    pub identity: Identity,
+    /// Which issuer it is of, as it is called in addresses.
+    pub issuer: String,
+    /// The address that the issuer has for them, to tell one from another in a list.
+    pub label: Option<String>,
+}
+
+/// A way in through an issuer, as it is kept.
+#[derive(Clone, Debug)]
+pub struct LinkedIdentity {
+    /// The hash of what the issuer calls them.
+    pub id: String,
+    /// Which issuer it is of, as it is called in addresses.
+    pub issuer: String,
+    /// The address that the issuer had for them.
+    pub label: Option<String>,
+    /// Since when it is theirs.
+    pub created_at: Timestamp,
+}
+
 /// A person about to be kept.
 #[derive(Clone, Debug)]
 pub struct NewPerson {

@@ -73,6 +73,12 @@ impl Template {
         matches!(self.parts.as_slice(), [Part::Variable(_)])
     }
 
+    /// The same reference in the strict form, if it is one reference and its name fits there. Both forms mean the same.
+    pub fn in_strict_form(&self) -> Option<Self> {
+        let [Part::Variable(name)] = self.parts.as_slice() else { return None };
+        is_shared_variable(name).then(|| Self { text: format!("${{ENV:{name}}}"), parts: self.parts.clone() })
+    }
+
     /// The text itself, if it refers to nothing.
     pub fn as_literal(&self) -> Option<&str> {
         match self.parts.as_slice() {
@@ -102,10 +108,12 @@ impl Template {
 /// else, the name in capitals, digits and underscores.
 pub fn is_strict_placeholder(text: &str) -> bool {
     let name = text.strip_prefix("${ENV:").and_then(|rest| rest.strip_suffix('}'));
-    name.is_some_and(|name| {
-        (1..=128).contains(&name.len())
-            && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-    })
+    name.is_some_and(is_shared_variable)
+}
+
+/// Whether organisations that share one server may refer to a variable of this name.
+fn is_shared_variable(name: &str) -> bool {
+    (1..=128).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
 impl FromStr for Template {
@@ -125,10 +133,12 @@ impl FromStr for Template {
             literal.push_str(&rest[..at]);
             let inside = &rest[at + 2..];
             let end = inside.find('}').ok_or(PlaceholderError::Unclosed)?;
-            let name = inside[..end].strip_prefix("ENV:").unwrap_or(&inside[..end]);
-            if !is_variable(name) {
-                return Err(PlaceholderError::Malformed);
-            }
+            let name = match inside[..end].strip_prefix("ENV:") {
+                // What the strict form allows is a reference everywhere, a digit in front included.
+                Some(name) if is_variable(name) || is_shared_variable(name) => name,
+                None if is_variable(&inside[..end]) => &inside[..end],
+                _ => return Err(PlaceholderError::Malformed),
+            };
             if !literal.is_empty() {
                 parts.push(Part::Literal(std::mem::take(&mut literal)));
             }
@@ -179,6 +189,7 @@ mod tests {
             ("${A}", &["A"], true, Ok("1")),
             ("${ENV:A}", &["A"], true, Ok("1")),
             ("${ENV}", &["ENV"], true, Err("MCP_ENV_NOT_SET:ENV")),
+            ("${ENV:1X}", &["1X"], true, Err("MCP_ENV_NOT_SET:1X")),
             ("Bearer ${ENV:A}", &["A"], false, Ok("Bearer 1")),
             (" ${A}", &["A"], false, Ok(" 1")),
             ("${A}\n", &["A"], false, Ok("1\n")),
@@ -206,7 +217,7 @@ mod tests {
         for bad in [
             "${ENV:}",
             "${}",
-            "${ENV:1X}",
+            "${ENV:1x}",
             "${1X}",
             "${env:X}",
             "${A:-b}",
@@ -258,6 +269,28 @@ mod tests {
             &name(129),
         ] {
             assert!(!is_strict_placeholder(bad), "{bad:?}");
+        }
+    }
+
+    /// What is strict is also a template, or an organisation could save what it can never read again.
+    #[test]
+    fn what_is_strict_is_a_reference() {
+        let longest = format!("${{ENV:{}}}", "0".repeat(128));
+        for text in ["${ENV:MY_TOKEN}", "${ENV:1A}", "${ENV:_}", &longest] {
+            let template: Template = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert!(template.is_whole(), "{text}");
+            assert_eq!(template.in_strict_form(), Some(template), "{text}");
+        }
+        for (text, strict) in [
+            ("${A}", Some("${ENV:A}")),
+            ("${a}", None),
+            ("Bearer ${A}", None),
+            ("$${A}", None),
+            ("a", None),
+            ("", None),
+        ] {
+            let template: Template = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(template.in_strict_form().as_ref().map(Template::as_str), strict, "{text}");
         }
     }
 }

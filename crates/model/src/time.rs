@@ -31,6 +31,19 @@ impl Timestamp {
         self.0
     }
 
+    /// The beginning of the hour that it is in.
+    pub fn hour(self) -> Self {
+        Self(self.0.replace_time(time::Time::MIDNIGHT).saturating_add(time::Duration::hours(self.0.hour().into())))
+    }
+
+    /// Before everything that is written down anywhere here.
+    pub const EPOCH: Self = Self(OffsetDateTime::UNIX_EPOCH);
+
+    /// So many days earlier.
+    pub fn minus_days(self, days: u64) -> Self {
+        Self(self.0.saturating_sub(time::Duration::days(i64::try_from(days).unwrap_or(i64::MAX))))
+    }
+
     /// So many seconds later.
     pub fn plus_seconds(self, seconds: u32) -> Self {
         Self(self.0.saturating_add(time::Duration::seconds(seconds.into())))
@@ -50,11 +63,18 @@ impl fmt::Display for Timestamp {
     }
 }
 
-impl FromStr for Timestamp {
-    type Err = time::error::Parse;
+/// A text that names no point in time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("not a time as RFC 3339 writes it, such as 2026-01-02T03:04:05Z")]
+pub struct NotATime;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        OffsetDateTime::parse(text, &Rfc3339).map(Self::from)
+impl FromStr for Timestamp {
+    type Err = NotATime;
+
+    fn from_str(text: &str) -> Result<Self, NotATime> {
+        let at = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| NotATime)?;
+        // The last hours of the year 9999 somewhere are in a year that has no spelling here.
+        at.checked_to_offset(UtcOffset::UTC).filter(|at| at.year() >= 0).map(Self::from).ok_or(NotATime)
     }
 }
 
@@ -73,7 +93,9 @@ mod tests {
         ] {
             assert_eq!(written.parse::<Timestamp>().map(|t| t.to_string()).as_deref(), Ok(kept));
         }
-        assert!("yesterday".parse::<Timestamp>().is_err());
+        for wrong in ["", "yesterday", "2026-01-02", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00"] {
+            assert_eq!(wrong.parse::<Timestamp>(), Err(NotATime), "{wrong}");
+        }
     }
 
     #[test]
@@ -81,5 +103,12 @@ mod tests {
         let now = Timestamp::now();
         assert_eq!(now.to_string().parse(), Ok(now));
         assert!(now < now.plus_seconds(1));
+        let at: Timestamp = "2026-01-02T23:59:59.999Z".parse().unwrap();
+        assert_eq!(at.hour().to_string(), "2026-01-02T23:00:00.000Z");
+        assert!(Timestamp::EPOCH < now.minus_days(7));
+        assert_eq!(
+            "2026-03-01T00:00:00Z".parse::<Timestamp>().unwrap().minus_days(1).to_string(),
+            "2026-02-28T00:00:00.000Z"
+        );
     }
 }

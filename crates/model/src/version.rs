@@ -26,6 +26,11 @@ impl Version {
         self.0.cmp_precedence(&other.0)
     }
 
+    /// The least one that is newer than this and every preliminary form of it.
+    pub fn next_patch(&self) -> Self {
+        Self(semver::Version::new(self.0.major, self.0.minor, self.0.patch.saturating_add(1)))
+    }
+
     /// Whether installing this one over `installed` would be a step back.
     pub fn is_older_than(&self, installed: &Self) -> bool {
         self.precedence(installed) == Ordering::Less
@@ -63,6 +68,15 @@ mod tests {
         let long = format!("1.0.0-{}", "a".repeat(128));
         for bad in ["", "1", "1.0", "v1.0.0", "1.0.0.0", "01.0.0", " 1.0.0", "1.0.0-", "latest", "1.0.0-a_b", &long] {
             assert_eq!(bad.parse::<Version>(), Err(VersionError), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_next_patch_is_newer() {
+        for (before, after) in [("1.0.0", "1.0.1"), ("1.2.9-beta.1", "1.2.10"), ("0.0.1+build", "0.0.2")] {
+            let version: Version = before.parse().unwrap();
+            assert_eq!(version.next_patch().to_string(), after);
+            assert!(version.is_older_than(&version.next_patch()));
         }
     }
 

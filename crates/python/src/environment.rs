@@ -1,9 +1,9 @@
 //! The packages that a toolset needs, in a folder: one for each set of exact versions, built once, shared by all toolsets
-//! that need just these.
+//! of an organisation that need just these.
 //!
 //! What a toolset asks for (`requests>=2.31`) is resolved to exact versions, and those are written down; the next build of
 //! the same request takes them, whatever has been published since. Packages come as wheels, which are only unpacked: building
-//! one from source runs its author's code outside the sandbox, so that is for trusted toolsets.
+//! one from source runs its author's code outside the sandbox, so that is for trusted toolsets of whoever runs this machine.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use kitbag_guard::process::{RunError, Spec};
-use kitbag_model::Hasher;
+use kitbag_model::{Hasher, OrgId};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -21,6 +21,10 @@ use crate::interpreter::Interpreter;
 use crate::program::Program;
 use crate::requirements;
 use crate::workers::WorkerError;
+
+/// The folder of an organisation's environments, and the one that everybody's but `local`'s are below.
+const ENVIRONMENTS: &str = "environments";
+const OTHERS: &str = "orgs";
 
 /// How long the installer may take.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -51,7 +55,7 @@ pub(crate) type Lent = Arc<PathBuf>;
 /// All environments below a data folder.
 #[derive(Debug)]
 pub(crate) struct Environments {
-    folder: PathBuf,
+    data: PathBuf,
     /// One is built at a time: they share a cache, and two cores.
     turn: Mutex<()>,
     /// Those that somebody uses.
@@ -60,7 +64,7 @@ pub(crate) struct Environments {
 
 impl Environments {
     pub(crate) fn new(data: &Path) -> Self {
-        Self { folder: data.join("environments"), turn: Mutex::new(()), lent: std::sync::Mutex::default() }
+        Self { data: data.to_owned(), turn: Mutex::new(()), lent: std::sync::Mutex::default() }
     }
 
     /// The folder for a program: none if it needs no packages. It is built if it must be.
@@ -74,32 +78,49 @@ impl Environments {
         if wanted.is_empty() {
             return Ok(None);
         }
-        if let (false, Some(direct)) = (program.trusted, wanted.iter().find(|line| line.contains('@'))) {
-            return Err(WorkerError::Unavailable(format!(
-                "the package \"{direct}\" is named by its address; trust the toolset first, for its author chose where \
-                 the code comes from"
-            )));
+        if let (false, Some(direct)) = (may_build(program), wanted.iter().find(|line| line.contains('@'))) {
+            let how = if program.org == OrgId::local() {
+                "trust the toolset first, for its author chose where the code comes from"
+            } else {
+                "an organisation that shares this machine takes packages from its index alone"
+            };
+            return Err(WorkerError::Unavailable(format!("the package \"{direct}\" is named by its address; {how}")));
         }
-        if let Some(ready) = self.lend(&wanted, interpreter) {
+        let org = &program.org;
+        if let Some(ready) = self.lend(org, &wanted, interpreter) {
             return Ok(Some(ready));
         }
         let _turn = self.turn.lock().await;
-        if let Some(ready) = self.lend(&wanted, interpreter) {
+        if let Some(ready) = self.lend(org, &wanted, interpreter) {
             return Ok(Some(ready));
         }
         self.build(program, &wanted, interpreter, heard).await?;
         let vanished = || WorkerError::Unavailable(format!("the packages of {} are gone again", program.toolset));
-        self.lend(&wanted, interpreter).ok_or_else(vanished).map(Some)
+        self.lend(org, &wanted, interpreter).ok_or_else(vanished).map(Some)
     }
 
     /// Whether an environment is there already, so that nothing has to be fetched.
     pub(crate) fn is_ready(&self, program: &Program, interpreter: &Interpreter) -> bool {
-        requirements::of(program).is_ok_and(|wanted| wanted.is_empty() || self.ready(&wanted, interpreter).is_some())
+        let ready = |wanted: &[String]| self.ready(&program.org, wanted, interpreter).is_some();
+        requirements::of(program).is_ok_and(|wanted| wanted.is_empty() || ready(&wanted))
     }
 
     /// Whether there may be something to remove.
     pub(crate) fn is_empty(&self) -> bool {
-        fs::read_dir(&self.folder).map_or(true, |mut entries| entries.next().is_none())
+        self.folders().all(|folder| fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none()))
+    }
+
+    /// Where the environments of an organisation are: what one installs is never run by another.
+    fn folder(&self, org: &OrgId) -> PathBuf {
+        let home = if *org == OrgId::local() { self.data.clone() } else { self.data.join(OTHERS).join(org.as_str()) };
+        home.join(ENVIRONMENTS)
+    }
+
+    /// The folders of all organisations that have one.
+    fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        let others = fs::read_dir(self.data.join(OTHERS)).into_iter().flatten().flatten();
+        let others = others.map(|entry| entry.path().join(ENVIRONMENTS)).filter(|folder| folder.is_dir());
+        std::iter::once(self.data.join(ENVIRONMENTS)).filter(|folder| folder.is_dir()).chain(others)
     }
 
     /// Removes what none of these programs needs and nobody uses, and what a build that was killed left. If something is
@@ -109,28 +130,31 @@ impl Environments {
         let mut kept: HashSet<PathBuf> = HashSet::new();
         for (program, interpreter) in needed {
             let Ok(wanted) = requirements::of(program) else { continue };
-            let lock_file = self.lock_file(&wanted, interpreter);
-            kept.extend(fs::read_to_string(&lock_file).ok().map(|lock| self.folder_of(&lock, interpreter)));
+            let lock_file = self.lock_file(&program.org, &wanted, interpreter);
+            let lock = fs::read_to_string(&lock_file).ok();
+            kept.extend(lock.map(|lock| self.folder_of(&program.org, &lock, interpreter)));
             kept.insert(lock_file);
         }
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend(lent.iter().filter_map(Weak::upgrade).map(|one| one.to_path_buf()));
         let mut gone = HashSet::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            if kept.contains(&entry.path()) {
-                continue;
+        for folder in self.folders() {
+            for entry in fs::read_dir(&folder)? {
+                let entry = entry?;
+                if kept.contains(&entry.path()) {
+                    continue;
+                }
+                // It has another name before the first of its files goes: nobody ever finds half of it.
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.starts_with('.') {
+                    gone.insert(entry.path());
+                    continue;
+                }
+                let nameless = folder.join(format!(".{name}"));
+                let _ = fs::remove_dir_all(&nameless);
+                fs::rename(entry.path(), &nameless)?;
+                gone.insert(nameless);
             }
-            // It has another name before the first of its files goes: nobody ever finds half of it.
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with('.') {
-                gone.insert(entry.path());
-                continue;
-            }
-            let nameless = self.folder.join(format!(".{name}"));
-            let _ = fs::remove_dir_all(&nameless);
-            fs::rename(entry.path(), &nameless)?;
-            gone.insert(nameless);
         }
         drop(lent);
         for path in gone {
@@ -140,26 +164,26 @@ impl Environments {
     }
 
     /// One that is ready, for somebody who uses it now.
-    fn lend(&self, wanted: &[String], interpreter: &Interpreter) -> Option<Lent> {
+    fn lend(&self, org: &OrgId, wanted: &[String], interpreter: &Interpreter) -> Option<Lent> {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        let ready = Arc::new(self.ready(wanted, interpreter)?);
+        let ready = Arc::new(self.ready(org, wanted, interpreter)?);
         lent.retain(|one| one.strong_count() > 0);
         lent.push(Arc::downgrade(&ready));
         Some(ready)
     }
 
-    fn ready(&self, wanted: &[String], interpreter: &Interpreter) -> Option<PathBuf> {
-        let lock = fs::read_to_string(self.lock_file(wanted, interpreter)).ok()?;
-        let folder = self.folder_of(&lock, interpreter);
+    fn ready(&self, org: &OrgId, wanted: &[String], interpreter: &Interpreter) -> Option<PathBuf> {
+        let lock = fs::read_to_string(self.lock_file(org, wanted, interpreter)).ok()?;
+        let folder = self.folder_of(org, &lock, interpreter);
         folder.join("complete").is_file().then_some(folder)
     }
 
-    fn lock_file(&self, wanted: &[String], interpreter: &Interpreter) -> PathBuf {
-        self.folder.join(format!("{}.lock", name(&wanted.join("\n"), interpreter)))
+    fn lock_file(&self, org: &OrgId, wanted: &[String], interpreter: &Interpreter) -> PathBuf {
+        self.folder(org).join(format!("{}.lock", name(&wanted.join("\n"), interpreter)))
     }
 
-    fn folder_of(&self, lock: &str, interpreter: &Interpreter) -> PathBuf {
-        self.folder.join(name(lock, interpreter))
+    fn folder_of(&self, org: &OrgId, lock: &str, interpreter: &Interpreter) -> PathBuf {
+        self.folder(org).join(name(lock, interpreter))
     }
 
     async fn build(
@@ -169,16 +193,17 @@ impl Environments {
         interpreter: &Interpreter,
         heard: &UnboundedSender<String>,
     ) -> Result<(), WorkerError> {
-        let toolset = &program.toolset;
+        let (org, toolset) = (&program.org, &program.toolset);
         let failed = |what: &'static str| {
             move |error: std::io::Error| WorkerError::Unavailable(format!("{what} for {toolset}: {error}"))
         };
-        fs::create_dir_all(&self.folder).map_err(failed("no folder for packages"))?;
-        let lock_file = self.lock_file(wanted, interpreter);
+        let all = self.folder(org);
+        fs::create_dir_all(&all).map_err(failed("no folder for packages"))?;
+        let lock_file = self.lock_file(org, wanted, interpreter);
         let python = interpreter.program.display().to_string();
-        let from_source: &[&str] = if program.trusted { &[] } else { &["--no-build"] };
+        let from_source: &[&str] = if may_build(program) { &[] } else { &["--no-build"] };
         // A folder of this build alone: an installer that a killed server left behind still writes into its own.
-        let staged = tempfile::Builder::new().prefix(".staged-").tempdir_in(&self.folder);
+        let staged = tempfile::Builder::new().prefix(".staged-").tempdir_in(&all);
         let staged = staged.map_err(failed("no folder for packages"))?;
         let lock = match fs::read_to_string(&lock_file) {
             Ok(lock) => lock,
@@ -195,7 +220,7 @@ impl Environments {
                 lock
             }
         };
-        let folder = self.folder_of(&lock, interpreter);
+        let folder = self.folder_of(org, &lock, interpreter);
         if folder.join("complete").is_file() {
             // Somebody else asked for it in other words.
             return Ok(());
@@ -212,6 +237,12 @@ impl Environments {
         let _ = fs::remove_dir_all(&folder);
         fs::rename(&environment, &folder).map_err(failed("the environment cannot be put in its place"))
     }
+}
+
+/// Whether packages may be built for a program, outside the sandbox, with the rights of this server: trust is for whoever runs it to
+/// give, and an organisation that shares the machine gives it for itself alone.
+fn may_build(program: &Program) -> bool {
+    program.trusted && program.org == OrgId::local()
 }
 
 /// A name for a text and the interpreter that it is for.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kitbag_guard::keeper::{self, House, Keeper, Started};
-use kitbag_model::{Description as ToolDescription, DisplayName, Entrypoint};
+use kitbag_model::{Description as ToolDescription, DisplayName, Entrypoint, OrgId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncReadExt;
@@ -146,7 +146,7 @@ impl Parent {
             "workspace": places.workspace,
             "reading": places.reading,
             "writing": places.writing,
-            "require": settings.require_sandbox,
+            "require": settings.require_sandbox || program.org != OrgId::local(),
             "processes": PROCESSES,
             "ahead": AHEAD,
         });

@@ -326,6 +326,13 @@ impl Workers {
         let slot = Arc::clone(self.parents().entry((program.org.clone(), program.toolset.clone())).or_default());
         let mut place = slot.0.lock().await;
         let keeper = self.keeper().await?;
+        if program.org != OrgId::local() && !keeper.has_namespaces() {
+            // The operator may take that risk alone, not for everybody who shares the machine.
+            let lacks = keeper.lacks().unwrap_or("this machine gives no namespaces");
+            return Err(WorkerError::Unavailable(format!(
+                "the sandbox cannot be had, and organisations other than `local` run nothing without it: {lacks}"
+            )));
+        }
         let fits = |parent: &&Arc<Parent>| {
             parent.generation == program.generation
                 && parent.powers == (program.network, program.listen)

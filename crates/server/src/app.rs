@@ -8,28 +8,33 @@ use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_model::{OrgId, Timestamp, Token, TokenId};
+use kitbag_identity::IssuerSettings;
+use kitbag_model::{Action, Identity, OrgId, OrgRole, Timestamp, Token, TokenId, UserId};
 use kitbag_python::Workers;
 use kitbag_store::{Store, StoreError};
 use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::Value;
 use url::Url;
 
+use crate::access::client::Network;
+use crate::access::issuers::Issuers;
+use crate::access::noted::Lately;
 use crate::access::origin::HostRule;
-use crate::access::people::Tries;
+use crate::access::people::{self, Tries};
+use crate::access::stay::Rights;
 use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
+use crate::gallery::Gallery;
 use crate::gateway::Gateway;
 use crate::page::PageFiles;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
+use crate::rules::{OrganizationsRules, Rules};
 use crate::servers::{ServerSettings, Servers};
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::workspaces::Workspaces;
-
-/// How often it is written down that a token is used.
-const USED_EVERY_SECONDS: u32 = 5 * 60;
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -60,10 +65,16 @@ pub struct Settings {
     pub servers: ServerSettings,
     /// Which tools clients get.
     pub resolution: ResolutionSettings,
+    /// What organisations other than `local` may have.
+    pub organizations: OrganizationsRules,
     /// How many requests a second one client may make at the MCP endpoint; 0 is no limit.
     pub mcp_rate: u32,
     /// How long a request may take.
     pub request_timeout: Duration,
+    /// Where people sign in beside here, and who gives clients access tokens.
+    pub issuers: Vec<IssuerSettings>,
+    /// Programs in front of it, whose word for who is asking is taken.
+    pub trusted_proxies: Vec<Network>,
     /// Where the files of the page are.
     pub page: PageFiles,
     /// The data folder.
@@ -95,6 +106,14 @@ struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
     tries: Tries,
+    refusals: Lately,
+    lent: Lately,
+    people_seen: AtomicBool,
+    rules: Rules,
+    issuers: Issuers,
+    identities: Recent<String, UserId>,
+    roles: Recent<(OrgId, UserId), OrgRole>,
+    rights: Rights,
     settings: Settings,
     hosts: HostRule,
     workspaces: Workspaces,
@@ -104,6 +123,7 @@ struct Inner {
     events: Events,
     calls: Calls,
     inbox: Inbox,
+    gallery: Gallery,
     stage: Stage,
     gateway: Gateway,
     metrics: Option<PrometheusHandle>,
@@ -139,9 +159,15 @@ impl App {
     ) -> Self {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let events = Events::new();
-        let workspaces =
-            Workspaces::new(settings.data.clone(), store.clone(), settings.workspace_limits, events.clone());
-        let servers = Servers::new(&settings, &store, &events, workers.shared_keeper());
+        let rules = Rules::new(&store, settings.organizations.clone(), settings.egress.clone());
+        let workspaces = Workspaces::new(
+            settings.data.clone(),
+            store.clone(),
+            settings.workspace_limits,
+            rules.clone(),
+            events.clone(),
+        );
+        let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper());
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);
@@ -152,13 +178,23 @@ impl App {
             servers: servers.clone(),
             events: events.clone(),
             stage: stage.clone(),
+            rules: rules.clone(),
         };
         let calls = Calls::new(&settings, &store, rooms);
         let inbox = Inbox::new(&settings.data);
+        let gallery = Gallery::new(&settings.data, store.clone());
         Self(Arc::new(Inner {
             store,
             tokens: Recent::default(),
             tries: Tries::default(),
+            refusals: Lately::default(),
+            lent: Lately::default(),
+            people_seen: AtomicBool::new(false),
+            rules,
+            issuers: Issuers::new(&settings.issuers, &settings.egress),
+            identities: Recent::default(),
+            roles: Recent::default(),
+            rights: Rights::default(),
             settings,
             hosts,
             workspaces,
@@ -168,6 +204,7 @@ impl App {
             events,
             calls,
             inbox,
+            gallery,
             stage,
             gateway: Gateway::new(),
             metrics,
@@ -187,28 +224,81 @@ impl App {
         self.0.tokens.get(self.store().edition(), (org.clone(), id), read).await
     }
 
-    /// Notes that a token is used, now and then, behind the request's back.
-    pub(crate) fn token_used(&self, org: &OrgId, token: &Token) {
-        let now = Timestamp::now();
-        if token.last_used_at.is_some_and(|at| now < at.plus_seconds(USED_EVERY_SECONDS)) {
-            return;
-        }
-        let (store, org, id) = (self.store().clone(), org.clone(), token.id);
-        tokio::spawn(async move {
-            let noted = async {
-                let mut tx = store.write(&org).await?;
-                tx.token_used(id).await?;
-                tx.commit().await
-            };
-            if let Err(error) = noted.await {
-                tracing::debug!(%error, token = %id, "when a token was used was not noted");
-            }
-        });
+    /// Adds a line to the audit about something that is no row, and so has no transaction of its own.
+    pub(crate) async fn note(
+        &self,
+        org: &OrgId,
+        who: &str,
+        action: Action,
+        subject: &str,
+        details: &Value,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.store().write(org).await?;
+        tx.audit(who, action, subject, details).await?;
+        // Nothing is remembered of the audit, so whatever is stays true.
+        tx.commit_chat().await
+    }
+
+    /// Who is known by a name.
+    pub(crate) async fn known_by(&self, identity: &Identity) -> Result<Option<UserId>, StoreError> {
+        let read = self.store().whose(identity);
+        self.0.identities.get(self.store().edition(), identity.as_str().to_owned(), read).await
+    }
+
+    /// What somebody is in an organisation now, if anything.
+    pub(crate) async fn role(&self, org: &OrgId, user: UserId) -> Result<Option<OrgRole>, StoreError> {
+        let read = async { Ok(people::member(self, org, user).await?.map(|member| member.role)) };
+        self.0.roles.get(self.store().edition(), (org.clone(), user), read).await
+    }
+
+    /// Where people sign in beside here, and who gives clients access tokens.
+    pub(crate) fn issuers(&self) -> &Issuers {
+        &self.0.issuers
+    }
+
+    /// Tells those who stay that somebody's rights may have ended.
+    pub(crate) fn rights(&self) -> &Rights {
+        &self.0.rights
     }
 
     /// How often somebody may still be wrong about a password.
     pub(crate) fn tries(&self) -> &Tries {
         &self.0.tries
+    }
+
+    /// Who was refused something a moment ago.
+    pub(crate) fn refusals(&self) -> &Lately {
+        &self.0.refusals
+    }
+
+    /// Which clients with an issuer's tokens were here a moment ago.
+    pub(crate) fn lent(&self) -> &Lately {
+        &self.0.lent
+    }
+
+    /// Whether somebody was found who signs in here.
+    pub(crate) fn people_seen(&self) -> bool {
+        self.0.people_seen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn see_people(&self) {
+        self.0.people_seen.store(true, Ordering::Relaxed);
+    }
+
+    /// What holds for organisations.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.0.rules
+    }
+
+    /// An organisation says something else about itself. Whoever keeps to it must know at once.
+    pub(crate) async fn settings_changed(&self, org: &OrgId, changed: &[String]) {
+        if let Err(error) = self.0.rules.changed(org).await {
+            tracing::error!(%error, %org, "settings that were changed could not be read again");
+        }
+        let is_about = |section: &str| changed.iter().any(|key| key.starts_with(section));
+        if is_about("network.") || is_about("resolution.") {
+            self.tools_changed(org, "", "settings").await;
+        }
     }
 
     /// How it is set up.
@@ -254,6 +344,10 @@ impl App {
         &self.0.inbox
     }
 
+    pub(crate) fn gallery(&self) -> &Gallery {
+        &self.0.gallery
+    }
+
     /// Removes what a killed server left half-way. Only for whoever has the data folder alone.
     pub async fn tidy_up(&self) {
         if let Err(error) = self.0.inbox.clear() {
@@ -261,6 +355,9 @@ impl App {
         }
         if let Err(error) = self.0.toolsets.tidy_up().await {
             tracing::warn!(%error, "what was left of an import could not be cleared up");
+        }
+        if let Err(error) = self.0.gallery.tidy_up().await {
+            tracing::warn!(%error, "bundles that nothing published needs could not be removed");
         }
         if let Err(error) = self.0.calls.take_up().await {
             tracing::warn!(%error, "the calls of the server that ran before could not be looked after");

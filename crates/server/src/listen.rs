@@ -2,11 +2,13 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -14,6 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::access::client::Peer;
 use crate::app::App;
 use crate::impatient::Impatient;
 use crate::router::router;
@@ -61,6 +64,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     });
     let servers = app.clone();
     tokio::spawn(async move { servers.start_servers().await });
+    let keeper = app.clone();
+    let retaining = tokio::spawn(async move { keeper.retain_for_ever().await });
     app.stage().open();
     let service = TowerToHyperService::new(router(app.clone()));
     let mut http = http1::Builder::new();
@@ -69,7 +74,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     let permits = Arc::new(Semaphore::new(most_connections()));
     let mut stop = pin!(stop);
     loop {
-        let (stream, permit) = tokio::select! {
+        let (stream, peer, permit) = tokio::select! {
             () = &mut stop => break,
             accepted = accept(&listener, &permits) => match accepted {
                 Ok(accepted) => accepted,
@@ -83,7 +88,12 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         };
         let stream = TokioIo::new(Impatient::new(stream, STALL_TIMEOUT));
         // With upgrades: frames may have WebSockets.
-        let connection = http.serve_connection(stream, service.clone()).with_upgrades();
+        let service = service.clone();
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            service.call(request)
+        });
+        let connection = http.serve_connection(stream, service).with_upgrades();
         let mut asked_to_stop = asked_to_stop.clone();
         tokio::spawn(async move {
             let mut connection = pin!(connection);
@@ -102,6 +112,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     }
     drop(listener);
     tidying.abort();
+    retaining.abort();
     telling.abort();
     app.start_draining();
     drop(asked_to_stop);
@@ -128,10 +139,10 @@ fn most_connections() -> usize {
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, peer) = listener.accept().await?;
     // Answers are small and whole; waiting to fill a packet only costs time.
     stream.set_nodelay(true)?;
-    Ok((stream, permit))
+    Ok((stream, peer, permit))
 }

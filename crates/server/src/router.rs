@@ -7,9 +7,10 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::access::issuers::resource::{WELL_KNOWN, metadata};
 use crate::api::{
-    calls, chats, events, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs, people, processes,
-    session, tokens, tools, toolsets, workspace,
+    audit, calls, chats, events, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs,
+    people, processes, secrets, session, settings, skills, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -25,6 +26,12 @@ pub fn router(app: App) -> Router {
         .route("/v1/orgs/{org}/mcp", mcp())
         .route("/v1/orgs/{org}/toolsets/{id}/mcp", mcp())
         .route("/v1/orgs/{org}/mcp-servers/{serverKey}/mcp", mcp())
+        .route(WELL_KNOWN, get(metadata))
+        .route(&format!("{WELL_KNOWN}/mcp"), get(metadata))
+        .route(&format!("{WELL_KNOWN}/sse"), get(metadata))
+        .route(&format!("{WELL_KNOWN}/v1/orgs/{{org}}/mcp"), get(metadata))
+        .route(&format!("{WELL_KNOWN}/v1/orgs/{{org}}/toolsets/{{id}}/mcp"), get(metadata))
+        .route(&format!("{WELL_KNOWN}/v1/orgs/{{org}}/mcp-servers/{{serverKey}}/mcp"), get(metadata))
         .route("/sse", get(gateway::http::open_sse))
         .route("/messages", axum::routing::post(gateway::http::message))
         .route("/openapi.json", get(ops::openapi::serve))
@@ -82,11 +89,23 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(workspace::restore::restore_workspace_file))
         .routes(routes!(workspace::gc::gc_workspace))
         .routes(routes!(workspace::fsck::fsck_workspace))
-        .routes(routes!(toolsets::list::list_toolsets))
+        .routes(routes!(toolsets::list::list_toolsets, toolsets::create::create_toolset))
         .routes(routes!(toolsets::import::import_toolset))
-        .routes(routes!(toolsets::get::get_toolset, toolsets::uninstall::uninstall_toolset))
+        .routes(routes!(
+            toolsets::get::get_toolset,
+            toolsets::update::update_toolset,
+            toolsets::uninstall::uninstall_toolset
+        ))
+        .routes(routes!(toolsets::skill::get_toolset_skill))
+        .routes(routes!(toolsets::file::get_toolset_file))
+        .routes(routes!(skills::check::check_skill))
         .routes(routes!(toolsets::enable::enable_toolset))
         .routes(routes!(toolsets::trust::trust_toolset))
+        .routes(routes!(toolsets::publish::publish_toolset))
+        .routes(routes!(toolsets::unpublish::unpublish_toolset))
+        .routes(routes!(gallery::list::list_gallery))
+        .routes(routes!(gallery::get::get_gallery_toolset))
+        .routes(routes!(gallery::adopt::adopt_toolset))
         .routes(routes!(toolsets::prepare::prepare_toolset))
         .routes(routes!(toolsets::export::export_toolset))
         .routes(routes!(toolsets::files::list_toolset_files))
@@ -117,17 +136,27 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(people::sessions::list_sessions))
         .routes(routes!(people::sessions::end_session))
         .routes(routes!(people::password::change_password))
+        .routes(routes!(people::identities::list_identities))
+        .routes(routes!(people::identities::delete_identity))
         .routes(routes!(orgs::list::list_organizations, orgs::create::create_organization))
         .routes(routes!(orgs::get::get_organization, orgs::update::update_organization))
+        .routes(routes!(settings::get::get_settings, settings::update::update_settings))
+        .routes(routes!(secrets::list::list_secrets))
+        .routes(routes!(secrets::set::set_secret, secrets::delete::delete_secret))
         .routes(routes!(members::list::list_members))
         .routes(routes!(members::update::update_member, members::remove::remove_member))
         .routes(routes!(invitations::list::list_invitations, invitations::create::create_invitation))
         .routes(routes!(invitations::take_back::delete_invitation))
         .routes(routes!(invitations::read::read_invitation))
         .routes(routes!(invitations::accept::accept_invitation))
+        .routes(routes!(invitations::hold::hold_invitation))
         .routes(routes!(tokens::list::list_tokens, tokens::create::create_token))
         .routes(routes!(tokens::revoke::revoke_token))
+        .routes(routes!(audit::list::list_audit))
+        .routes(routes!(audit::export::export_audit))
         .routes(routes!(machine::facts::get_server))
         .routes(routes!(machine::checks::check_server))
+        .routes(routes!(machine::retain::retain))
+        .routes(routes!(machine::reseal::reseal))
         .routes(routes!(machine::connections::list_connections))
 }

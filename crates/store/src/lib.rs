@@ -5,10 +5,12 @@
 //! pool and no connection leaves this crate. On PostgreSQL row-level security is a second wall behind the first,
 //! which is that every statement names the organisation it is bound to.
 
+mod audit;
 mod behind;
 mod calls;
 mod chats;
 mod error;
+mod gallery;
 mod manifests;
 mod messages;
 pub mod migrate;
@@ -16,9 +18,11 @@ mod organizations;
 mod page;
 mod people;
 mod postgres;
+mod retention;
 mod row;
 mod secrets;
 mod sessions;
+mod settings;
 mod sqlite;
 mod store;
 mod system;
@@ -26,12 +30,16 @@ mod tokens;
 mod toolsets;
 mod tx;
 
-pub use calls::{FinishError, KeptDescription, asked_details};
+pub use audit::asked_details;
+pub use calls::{FinishError, KeptDescription};
 pub use error::{OpenError, StoreError};
+pub use gallery::{GalleryTx, PublishError};
 pub use manifests::KeepError;
 pub use messages::AddMessageError;
 pub use page::Page;
-pub use people::{PersonTx, RoleError};
+pub use people::{PersonTx, RoleError, UnlinkError};
+pub use retention::{Trimmed, trim_audit_postgres};
+pub use secrets::KeptSecret;
 pub use store::{Location, Store};
 pub use system::SystemTx;
 pub use toolsets::{AcceptError, InstallError};

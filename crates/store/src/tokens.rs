@@ -77,16 +77,30 @@ impl WriteTx {
         self.token(new.id).await?.ok_or(StoreError::Corrupt { column: "api_tokens.id" })
     }
 
-    /// Notes that a token is used.
-    pub async fn token_used(&mut self, id: TokenId) -> Result<(), StoreError> {
+    /// Notes that a token is used. Whether it was not yet in this hour: of all who note it at once, one is told so.
+    pub async fn token_used(&mut self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
+        let anew = execute!(
+            self,
+            sqlx::query(
+                "UPDATE api_tokens SET last_used_at = $1
+                 WHERE organization_id = $2 AND id = $3 AND (last_used_at IS NULL OR last_used_at < $4)"
+            )
+            .bind(At(now))
+            .bind(self.org.as_str())
+            .bind(id.to_string())
+            .bind(At(now.hour()))
+        )?;
+        if anew > 0 {
+            return Ok(true);
+        }
         execute!(
             self,
             sqlx::query("UPDATE api_tokens SET last_used_at = $1 WHERE organization_id = $2 AND id = $3")
-                .bind(At(Timestamp::now()))
+                .bind(At(now))
                 .bind(self.org.as_str())
                 .bind(id.to_string())
         )?;
-        Ok(())
+        Ok(false)
     }
 
     /// Ends a token at once. Whether there was one.

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use kitbag_model::{
-    CallError, CallErrorCode, CallOutcome, CallStatus, Chat, Content, ContentHash, Decision, LogLine, LogStream,
-    MessageId, NewChat, NewManifest, NewMessage, NewToolCall, OrgId, Parent, Role, SandboxReport, Source, Timestamp,
-    ToolCall, ToolCallId, args_digest,
+    Action, CallError, CallErrorCode, CallOutcome, CallStatus, Chat, Content, ContentHash, Decision, LogLine,
+    LogStream, MessageId, NewChat, NewManifest, NewMessage, NewToolCall, OrgId, Parent, Role, SandboxReport, Source,
+    Timestamp, ToolCall, ToolCallId, args_digest,
 };
 use kitbag_store::{FinishError, KeepError, Store, StoreError};
 use kitbag_testkit::on_both;
@@ -218,15 +218,15 @@ on_both! {
     async fn the_audit_is_kept_with_what_it_speaks_of(database: TestDatabase) {
         let (store, acme) = database.open_with("acme").await;
         let mut tx = store.write(&org()).await.unwrap();
-        tx.audit("me", "tool_call.approved", "a call", &json!({ "n": 1 })).await.unwrap();
+        tx.audit("me", Action::ToolCallApproved, "a call", &json!({ "n": 1 })).await.unwrap();
         drop(tx);
         assert!(store.read(&org()).await.unwrap().audit_trail(9).await.unwrap().is_empty(), "it was rolled back");
         let mut tx = store.write(&org()).await.unwrap();
-        tx.audit("me", "first", "x", &json!({ "n": 1 })).await.unwrap();
-        tx.audit("me", "second", "x", &json!({})).await.unwrap();
+        tx.audit("me", Action::ToolCallAsked, "x", &json!({ "n": 1 })).await.unwrap();
+        tx.audit("me", Action::ToolCallDenied, "x", &json!({})).await.unwrap();
         tx.commit().await.unwrap();
         let lines = store.read(&org()).await.unwrap().audit_trail(9).await.unwrap();
-        assert_eq!(lines.iter().map(|line| line.action.as_str()).collect::<Vec<_>>(), ["second", "first"]);
+        assert_eq!(lines.iter().map(|line| line.action.as_str()).collect::<Vec<_>>(), ["tool_call.denied", "tool_call.asked"]);
         assert_eq!(lines[1].details, json!({ "n": 1 }));
         assert!(store.read(&acme).await.unwrap().audit_trail(9).await.unwrap().is_empty());
     }

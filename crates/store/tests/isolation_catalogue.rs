@@ -202,6 +202,23 @@ async fn keys_and_references_begin_with_the_organisation() {
     );
 }
 
+/// An index that begins with something else would be walked through the rows of all tenants to find those of one.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_index_begins_with_the_organisation() {
+    let database = TestDatabase::postgres().await;
+    let mut catalogue = catalogue(&database).await;
+    let others = lines(
+        &mut catalogue,
+        "SELECT name || '.' || c.relname FROM ours JOIN pg_index i ON i.indrelid = ours.oid JOIN pg_class c ON c.oid = i.indexrelid
+         WHERE org IS NOT NULL AND i.indkey[0] <> org ORDER BY 1",
+    )
+    .await;
+    // What is published is read by everybody, under names that are everybody's; and a person asks where they are a member.
+    let reasons =
+        |index: &&String| !index.starts_with("gallery_toolsets.") && *index != "memberships.memberships_by_user";
+    assert_eq!(others.iter().filter(reasons).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_leads_around_row_level_security() {
     let database = TestDatabase::postgres().await;

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use kitbag_model::{
-    ContentHash, Definition, FileKind, Install, McpServer, OrgId, Override, OverrideKey, Permissions, PythonNeeds,
-    PythonTool, RawLaunch, Skill, SkillRef, SourceType, ToolsetFile, Visibility, renderer,
+    Audience, ContentHash, Definition, FileKind, Install, McpServer, OrgId, Override, OverrideKey, Permissions,
+    PythonNeeds, PythonTool, RawLaunch, Skill, SkillRef, SourceType, ToolsetFile, Visibility, renderer,
 };
 use kitbag_store::{InstallError, Store};
 use kitbag_testkit::on_both;
@@ -188,7 +188,7 @@ on_both! {
             let mut found: Vec<String> = Vec::new();
             loop {
                 let after = found.last().map(|id| id.parse().unwrap());
-                let page = tx.toolsets(filter, after.as_ref(), 1).await.unwrap();
+                let page = tx.toolsets(Audience::Everything, filter, after.as_ref(), 1).await.unwrap();
                 found.extend(page.items.iter().map(|toolset| toolset.id.to_string()));
                 if !page.has_more { break }
             }

@@ -8,7 +8,7 @@ use kitbag_store::{Location, Store};
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
-use crate::cluster::{APP, Cluster, SUPERUSER};
+use crate::cluster::{APP, Cluster, SUPERUSER, run};
 
 /// A fresh database that no other test sees, with a data folder for the program.
 pub struct TestDatabase {
@@ -74,6 +74,24 @@ impl TestDatabase {
         connection.close().await.expect("close the file");
     }
 
+    /// Makes all chats and all lines of the audit look as if nobody had touched them for decades.
+    pub async fn make_old(&self) {
+        for statement in [
+            "UPDATE chats SET updated_at = '2001-02-03T04:05:06.789Z'",
+            "UPDATE audit SET at = '2001-02-03T04:05:06.789Z'",
+        ] {
+            match self.postgres {
+                None => {
+                    let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+                    let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+                    sqlx::query(statement).execute(&mut connection).await.expect("write into the file");
+                    connection.close().await.expect("close the file");
+                }
+                Some(_) => run(&mut self.connect(SUPERUSER).await, statement).await,
+            }
+        }
+    }
+
     /// What it keeps sealed, as it is in the table: kinds, names and bytes.
     pub async fn sealed(&self) -> Vec<(String, String, Vec<u8>)> {
         let query = "SELECT kind, name, sealed FROM secrets ORDER BY kind, name";
@@ -86,6 +104,71 @@ impl TestDatabase {
             Some(_) => sqlx::query_as(query).fetch_all(&mut self.connect(SUPERUSER).await).await,
         };
         rows.expect("read the table")
+    }
+
+    /// How many people it knows.
+    pub async fn people(&self) -> i64 {
+        let query = "SELECT count(*) FROM users";
+        let count = match self.postgres {
+            None => {
+                let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+                let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+                sqlx::query_scalar(query).fetch_one(&mut connection).await
+            }
+            Some(_) => sqlx::query_scalar(query).fetch_one(&mut self.connect(SUPERUSER).await).await,
+        };
+        count.expect("read the table")
+    }
+
+    /// Changes rows behind the program's back, as whoever owns the database could.
+    pub async fn change(&self, sql: &'static str) {
+        match self.postgres {
+            None => {
+                let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+                let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+                sqlx::raw_sql(sql).execute(&mut connection).await.expect("change the rows");
+            }
+            Some(_) => drop(sqlx::raw_sql(sql).execute(&mut self.connect(SUPERUSER).await).await.expect("change them")),
+        }
+    }
+
+    /// The tables of PostgreSQL, and the files of the data folder, that hold a text somewhere.
+    pub async fn places_of(&self, text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.data().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).expect("list a folder").map_while(Result::ok) {
+                let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
+                if kind.is_dir() {
+                    folders.push(path);
+                } else if kind.is_file() {
+                    let bytes = std::fs::read(&path).unwrap_or_default();
+                    if bytes.windows(text.len()).any(|part| part == text.as_bytes()) {
+                        found.push(path.display().to_string());
+                    }
+                }
+            }
+        }
+        if self.postgres.is_some() {
+            let mut connection = self.connect(SUPERUSER).await;
+            let tables: Vec<String> =
+                sqlx::query_scalar("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
+                    .fetch_all(&mut connection)
+                    .await
+                    .expect("list the tables");
+            for table in tables {
+                let query = format!("SELECT count(*) FROM \"{table}\" AS row WHERE position($1 IN row::text) > 0");
+                let rows: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(query))
+                    .bind(text)
+                    .fetch_one(&mut connection)
+                    .await
+                    .expect("look through a table");
+                if rows > 0 {
+                    found.push(table);
+                }
+            }
+        }
+        found
     }
 
     /// Opens it.

@@ -21,8 +21,6 @@ export async function ask<T>(request: Promise<Answered<T>>): Promise<T> {
   } catch (error) {
     throw Problem.of(error);
   }
-  // The session is over: loaded again, the address says how to come back in.
-  if (answered.response.status === 401) location.reload();
   if (!answered.response.ok) throw Problem.answered(answered.response.status, answered.error);
   return answered.data as T;
 }

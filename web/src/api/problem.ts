@@ -1,3 +1,10 @@
+let shutOut = () => {};
+
+/** What to do when the server no longer knows who asks. */
+export function whenShutOut(run: () => void): void {
+  shutOut = run;
+}
+
 /** Why something did not work, in words that can be shown. */
 export class Problem extends Error {
   constructor(
@@ -10,8 +17,14 @@ export class Problem extends Error {
     this.name = 'Problem';
   }
 
-  /** Of an answer that is an error of the API. */
+  /** Of an answer that is an error of the API, to somebody who was let in. */
   static answered(status: number, body: unknown): Problem {
+    if (status === 401) shutOut();
+    return Problem.told(status, body);
+  }
+
+  /** The same for who is not let in yet. */
+  static told(status: number, body: unknown): Problem {
     const { code, message, details } = (typeof body === 'object' && body !== null ? body : {}) as Record<
       string,
       unknown

@@ -1,4 +1,5 @@
 // What happens on the server, as it happens. One connection for the whole page; after a break everybody who listens asks anew.
+import { Problem } from '../api/problem';
 import { session } from './session.svelte';
 
 /** The names of `GET /events`. */
@@ -12,6 +13,7 @@ export const NAMES = [
   'toolset_progress',
   'mcp_server',
   'process',
+  'members_changed',
 ] as const;
 export type EventName = (typeof NAMES)[number];
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
@@ -30,6 +32,7 @@ export const events = {
   },
 
   open(first = true): void {
+    source?.close();
     source = new EventSource(`/v1/orgs/${encodeURIComponent(session.org)}/events`);
     source.addEventListener('ready', () => {
       online = true;
@@ -62,10 +65,13 @@ export const events = {
 async function again(): Promise<void> {
   try {
     await session.open();
-  } catch {
+  } catch (error) {
+    const problem = Problem.of(error);
+    // Whoever signs in again opens it again.
+    if (problem.status === 401) return void Problem.answered(problem.status, undefined);
     return void setTimeout(again, 2000);
   }
-  events.open(false);
+  if (session.isSomewhere) events.open(false);
 }
 
 function missed(): void {

@@ -18,7 +18,11 @@ export async function languageOf(filename?: string, language?: string): Promise<
     (named ? LanguageDescription.matchLanguageName(languages, named, false) : null) ??
     (filename ? LanguageDescription.matchFilename(languages, filename.split('/').at(-1) ?? filename) : null);
   // Without its colours a text is still a text.
-  return found?.load().catch(() => undefined);
+  const support = await found?.load().catch(() => undefined);
+  if (!support || found?.name !== 'Markdown') return support;
+  // What stands between two lines of dashes at the beginning is YAML, and no heading.
+  const { yamlFrontmatter } = await import('@codemirror/lang-yaml');
+  return yamlFrontmatter({ content: support });
 }
 
 /** Text that is read as prose has no long lines of its own: they are broken where the place ends. */

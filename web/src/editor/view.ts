@@ -2,6 +2,7 @@
 import { closeBrackets, closeBracketsKeymap } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput, indentUnit } from '@codemirror/language';
+import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from '@codemirror/lint';
 import { MergeView, unifiedMergeView } from '@codemirror/merge';
 import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/search';
 import { Compartment, EditorState, type Extension } from '@codemirror/state';
@@ -23,11 +24,21 @@ export interface Named {
   language?: string;
 }
 
+/** Something about a place in the text; lines and columns are counted from 1, columns in characters. */
+export interface Mark {
+  line?: number | null;
+  column?: number | null;
+  severity: 'error' | 'warning';
+  message: string;
+}
+
 export interface Setup extends Named {
   value: string;
   readonly: boolean;
   onchange: (value: string) => void;
   onsave?: (value: string) => void;
+  /** Whether marks will be put into it: there is room for them beside the lines then. */
+  marked?: boolean;
 }
 
 const reading: Extension = [
@@ -98,6 +109,7 @@ export function editor(parent: ShadowRoot, setup: Setup) {
       doc: EditorState.create({ doc: setup.value, extensions: EditorState.lineSeparator.of(ending(setup.value)) }).doc,
       extensions: [
         lines.of(EditorState.lineSeparator.of(ending(setup.value))),
+        setup.marked ? [lintGutter(), keymap.of(lintKeymap)] : [],
         lineNumbers(),
         reading,
         foldGutter(),
@@ -140,11 +152,36 @@ export function editor(parent: ShadowRoot, setup: Setup) {
         effects: lines.reconfigure(separator),
       });
     },
+    /** Marks places, in place of those that were marked before. */
+    mark(marks: readonly Mark[]) {
+      view.dispatch(
+        setDiagnostics(
+          view.state,
+          marks.map((mark) => ({ ...span(view.state, mark), severity: mark.severity, message: mark.message })),
+        ),
+      );
+    },
+    /** Goes to a place. */
+    reveal(line: number, column = 1) {
+      const { from } = span(view.state, { line, column });
+      view.dispatch({ selection: { anchor: from }, effects: EditorView.scrollIntoView(from, { y: 'center' }) });
+      view.focus();
+    },
     setReadonly(readonly: boolean) {
       view.dispatch({ effects: changeable.reconfigure(mode(readonly)) });
     },
     destroy: () => view.destroy(),
   };
+}
+
+/** Where a mark stands: from its column to the end of the word there, or on the whole line. */
+function span(state: EditorState, { line, column }: { line?: number | null; column?: number | null }) {
+  const at = state.doc.line(Math.min(Math.max(line ?? 1, 1), state.doc.lines));
+  // The text has changed since it was looked at, or the column lies behind a character that is two here.
+  const before = [...at.text].slice(0, Math.max((column ?? 1) - 1, 0)).join('').length;
+  const from = at.from + before;
+  const rest = /^(\w[\w-]*|\S+)/.exec(at.text.slice(before))?.[0].length ?? 0;
+  return { from, to: column && rest ? from + rest : at.to } satisfies Pick<Diagnostic, 'from' | 'to'>;
 }
 
 /** How much may be compared before it is enough to say that a part differs. */

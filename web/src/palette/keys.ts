@@ -10,6 +10,7 @@ export const WAYS: Record<string, [label: string, href: string]> = {
   h: ['Home', '/'],
   c: ['Chats', '/chats'],
   t: ['Toolsets', '/toolsets'],
+  g: ['Gallery', '/gallery'],
   s: ['MCP servers', '/servers'],
   o: ['Tools', '/tools'],
   p: ['Settings', '/settings'],

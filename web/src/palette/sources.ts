@@ -28,8 +28,26 @@ export function always(): Command[] {
     go('view:home', 'Home', 'Go to', '/'),
     go('view:chats', 'Chats', 'Go to', '/chats', 'conversations'),
     go('view:toolsets', 'Toolsets', 'Go to', '/toolsets', 'import install'),
+    go('view:gallery', 'Gallery', 'Go to', '/gallery', 'publish adopt public'),
     go('view:servers', 'MCP servers', 'Go to', '/servers', 'add connect'),
     go('view:tools', 'Tools', 'Go to', '/tools', 'playground run'),
+    ...(session.isShared
+      ? [
+          go('view:organization', 'Organisation', 'Go to', '/organization', 'members people roles invite'),
+          go('view:you', 'Your account', 'Go to', '/you', 'password sessions sign out'),
+        ]
+      : []),
+    ...(session.manages
+      ? [
+          go(
+            'view:audit',
+            'Audit',
+            'Go to',
+            session.isShared ? '/organization?tab=audit' : '/settings?tab=audit',
+            'who did what log',
+          ),
+        ]
+      : []),
     go('view:settings', 'Settings', 'Go to', '/settings', 'preferences'),
     go(
       'view:connect',
@@ -40,6 +58,7 @@ export function always(): Command[] {
     ),
     go('view:tokens', 'Tokens', 'Go to', '/settings?tab=tokens', 'settings access key'),
     go('view:server', 'About this server', 'Go to', '/settings?tab=server', 'settings sandbox doctor limits version'),
+    ...(session.manages ? [go('do:toolset', 'New toolset', 'Do', '/toolsets/new', 'make write skill server')] : []),
     { id: 'do:chat', label: 'New chat', group: 'Do', run: () => void newChat() },
     { id: 'do:light', label: 'Light theme', group: 'Do', also: 'appearance', run: () => theme.choose('light') },
     { id: 'do:dark', label: 'Dark theme', group: 'Do', also: 'appearance', run: () => theme.choose('dark') },

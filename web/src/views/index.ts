@@ -18,6 +18,7 @@ interface Way {
   load: () => Promise<View>;
 }
 
+const edit = () => import('./toolsets/editing/Edit.svelte');
 const workspace = () => import('./workspace/Workspace.svelte');
 
 const WAYS: Way[] = [
@@ -28,11 +29,17 @@ const WAYS: Way[] = [
   { pattern: 'files/:chat', load: workspace },
   { pattern: 'files/:chat/*path', load: workspace },
   { pattern: 'toolsets', load: () => import('./toolsets/Toolsets.svelte') },
+  { pattern: 'toolsets/new', load: edit },
+  { pattern: 'toolsets/:id/edit', load: edit },
   { pattern: 'toolsets/:id', load: () => import('./toolsets/Toolset.svelte') },
+  { pattern: 'gallery', load: () => import('./gallery/Gallery.svelte') },
+  { pattern: 'gallery/:slug', load: () => import('./gallery/Published.svelte') },
   { pattern: 'servers', load: () => import('./servers/Servers.svelte') },
   { pattern: 'servers/:server', load: () => import('./servers/Server.svelte') },
   { pattern: 'tools', load: () => import('./tools/Tools.svelte') },
   { pattern: 'tools/:tool', load: () => import('./tools/Tool.svelte') },
+  { pattern: 'organization', load: () => import('./organization/Organization.svelte') },
+  { pattern: 'you', load: () => import('./you/You.svelte') },
   { pattern: 'settings', load: () => import('./settings/Settings.svelte') },
 ];
 

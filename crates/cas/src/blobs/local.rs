@@ -57,6 +57,29 @@ impl LocalBlobs {
         Ok(blobs)
     }
 
+    /// How many bytes the blobs below a chat's folder take. What is not there takes none.
+    pub fn stored(folder: &Path) -> io::Result<u64> {
+        fn below(folder: &Path) -> io::Result<u64> {
+            let entries = match fs::read_dir(folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+                entries => entries?,
+            };
+            let mut bytes = 0;
+            for entry in entries {
+                let entry = entry?;
+                bytes += match entry.metadata() {
+                    Ok(about) if about.is_dir() => below(&entry.path())?,
+                    Ok(about) => about.len(),
+                    // It went away in the meantime.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+                    Err(error) => return Err(error),
+                };
+            }
+            Ok(bytes)
+        }
+        Ok(below(&folder.join("blobs"))? + below(&folder.join("packs"))?)
+    }
+
     pub(super) fn loose_path(&self, hash: &ContentHash) -> PathBuf {
         let name = hash.to_string();
         self.folder.join("blobs").join(&name[..2]).join(name)

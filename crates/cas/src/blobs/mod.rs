@@ -66,8 +66,8 @@ pub trait BlobWriter: Send + Sync {
     /// Takes a file's content, however large, and says how many bytes it has and what their hash is.
     fn put_file(&self, file: &File) -> Result<(u64, ContentHash), CasError>;
 
-    /// Makes everything durable: when it is done, a power cut loses nothing of it.
-    fn finish(self: Box<Self>) -> Result<(), CasError>;
+    /// Makes everything durable: when it is done, a power cut loses nothing of it. How many bytes were not there before.
+    fn finish(self: Box<Self>) -> Result<u64, CasError>;
 }
 
 /// What a sweep did.

@@ -29,6 +29,8 @@ struct State {
     seen: HashSet<ContentHash>,
     waiting: Vec<(ContentHash, Vec<u8>)>,
     pack: Option<PackWriter>,
+    /// How many bytes were not there before.
+    fresh: u64,
 }
 
 impl<'a> LocalWriter<'a> {
@@ -70,6 +72,7 @@ impl BlobWriter for LocalWriter<'_> {
         if !state.seen.insert(*hash) {
             return Ok(());
         }
+        state.fresh += bytes.len() as u64;
         if state.pack.is_none() && state.waiting.len() < LOOSE {
             state.waiting.push((*hash, bytes.to_vec()));
             return Ok(());
@@ -102,14 +105,15 @@ impl BlobWriter for LocalWriter<'_> {
         if !self.blobs.contains(&hash)? {
             file.sync()?;
             self.place(file, &hash)?;
+            self.state().fresh += size;
         }
         Ok((size, hash))
     }
 
-    fn finish(self: Box<Self>) -> Result<(), CasError> {
-        let (waiting, pack) = {
+    fn finish(self: Box<Self>) -> Result<u64, CasError> {
+        let (waiting, pack, fresh) = {
             let mut state = self.state();
-            (std::mem::take(&mut state.waiting), state.pack.take())
+            (std::mem::take(&mut state.waiting), state.pack.take(), state.fresh)
         };
         for (hash, bytes) in waiting {
             let file = self.create()?;
@@ -122,6 +126,7 @@ impl BlobWriter for LocalWriter<'_> {
             let (name, target) = self.blobs.place_pack(file, &index)?;
             self.blobs.add_pack(name, File::open(&target).map_err(CasError::at(&target))?, rows);
         }
-        self.blobs.sync_names()
+        self.blobs.sync_names()?;
+        Ok(fresh)
     }
 }

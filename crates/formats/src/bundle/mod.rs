@@ -15,6 +15,7 @@ use serde::Serialize;
 pub(crate) use layout::{kept, lift, only_folder};
 pub(crate) use read::content;
 pub use read::read;
+pub use skills::made as made_skill;
 pub(crate) use skills::one as read_skill;
 
 use crate::yaml::Problem;
@@ -79,6 +80,7 @@ impl Finding {
 
     /// One at a place in a text.
     pub fn at(code: Code, file: &str, problem: &Problem) -> Self {
+        let code = if problem.placeholder { Code::InvalidMcpPlaceholder } else { code };
         let shown = problem.to_string();
         let excerpt = shown.split_once('\n').map(|(_, excerpt)| excerpt.to_owned());
         Self {

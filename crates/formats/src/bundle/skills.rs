@@ -4,6 +4,7 @@ use kitbag_model::{Skill, SkillId, SkillRef, WorkPath};
 
 use super::read::content;
 use super::{BundleFile, Code, Content, Finding};
+use crate::Problems;
 use crate::archive::Archive;
 use crate::skill::{self, ENTRY, LARGEST_FILE, LARGEST_SKILL, MOST_FILES, Strictness};
 
@@ -64,20 +65,48 @@ pub(crate) fn one(
     check_size(archive, files, reference)?;
     let path = format!("{}/{ENTRY}", reference.path);
     let bytes = content(archive, files, &path).map_err(|finding| vec![Finding { code, ..finding }])?;
-    let folder = reference.path.name();
-    let read = skill::read(&bytes, Some(folder), Strictness::Lenient)
-        .map_err(|problems| problems.0.iter().map(|problem| Finding::at(code, &path, problem)).collect::<Vec<_>>())?;
-    warnings.extend(read.warnings.iter().map(|problem| Finding::at(code, &path, problem)));
+    let read = skill::read(&bytes, Some(reference.path.name()), Strictness::Lenient).map_err(at(&path))?;
+    Ok(described(read, reference, listed, &path, warnings))
+}
+
+/// Problems of a text, at their places in it.
+fn at(path: &str) -> impl Fn(Problems) -> Vec<Finding> + '_ {
+    move |problems| problems.0.iter().map(|problem| Finding::at(Code::InvalidSkillBundle, path, problem)).collect()
+}
+
+/// A skill as it is installed, with what its reader should know.
+fn described(read: skill::Read, reference: &SkillRef, listed: bool, path: &str, warnings: &mut Vec<Finding>) -> Skill {
+    let code = Code::InvalidSkillBundle;
+    warnings.extend(read.warnings.iter().map(|problem| Finding::at(code, path, problem)));
     if !read.skill.allowed_tools.is_empty() {
         let asked = read.skill.allowed_tools.join(", ");
         warnings.push(Finding::new(
             code,
-            Some(&path),
+            Some(path),
             format!("it asks to use {asked} without asking; that grants nothing"),
         ));
     }
     let (name, description) = (plain(&read.skill.name), Some(plain(&read.skill.description)));
-    Ok(Skill { reference: reference.clone(), listed, name, description })
+    Skill { reference: reference.clone(), listed, name, description }
+}
+
+/// A skill that came as `agentskills-v1`, as it is installed, with what whoever wrote it should know; or what is wrong with its `SKILL.md`.
+///
+/// It is read as leniently as all others but for its name: a skill that is made here is called what its folder is.
+pub fn made(bundle: &skill::Bundle) -> Result<(Skill, Vec<Finding>), Vec<Finding>> {
+    let id = &bundle.id;
+    let bytes = bundle.files.get(ENTRY).map_or(&[][..], Vec::as_slice);
+    let read = skill::read(bytes, Some(id.as_str()), Strictness::Lenient).map_err(at(ENTRY))?;
+    if read.skill.name != id.as_str() {
+        let message = format!("the front matter must have the name of the skill, {id}");
+        let named = read.warnings.iter().find(|problem| problem.message.starts_with("name"));
+        let (line, column) = (named.map(|problem| problem.line), named.map(|problem| problem.column));
+        return Err(vec![Finding { line, column, ..Finding::new(Code::InvalidSkillBundle, Some(ENTRY), message) }]);
+    }
+    let reference = SkillRef { path: SkillRef::default_path(id), id: id.clone(), enabled: bundle.enabled };
+    let mut warnings = Vec::new();
+    let skill = described(read, &reference, true, ENTRY, &mut warnings);
+    Ok((skill, warnings))
 }
 
 /// Without characters that no text needs, and that databases and terminals take for something else.

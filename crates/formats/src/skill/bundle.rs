@@ -13,6 +13,7 @@ use super::{ENTRY, LARGEST_FILE, LARGEST_SKILL, MOST_FILES};
 const FORMAT: &str = "agentskills-v1";
 const LONGEST_NAME: usize = 120;
 const LONGEST_DESCRIPTION: usize = 2000;
+const LONGEST_PATH: usize = 200;
 
 /// What is wrong with a skill in JSON.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -56,6 +57,12 @@ pub enum BundleError {
         /// What is wrong with it.
         reason: PathError,
     },
+    /// A path that is too long.
+    #[error("files[{index}].path must have at most {LONGEST_PATH} characters")]
+    LongPath {
+        /// Which file, counted from 0.
+        index: usize,
+    },
     /// A drive letter, which some systems take for the root of another disk.
     #[error("files[{index}].path must not begin with a drive letter")]
     Drive {
@@ -95,6 +102,23 @@ pub enum BundleError {
     /// All files together are too large.
     #[error("the files of a skill may have at most {LARGEST_SKILL} bytes together")]
     LargeSkill,
+}
+
+impl BundleError {
+    /// Which file it is about, counted from 0; none: all of it.
+    pub fn file(&self) -> Option<usize> {
+        match self {
+            Self::Path { index, .. }
+            | Self::LongPath { index }
+            | Self::Drive { index }
+            | Self::Twice { index }
+            | Self::FileAndFolder { index }
+            | Self::Encoding { index }
+            | Self::Base64 { index }
+            | Self::LargeFile { index } => Some(*index),
+            _ => None,
+        }
+    }
 }
 
 /// A skill with its files.
@@ -142,7 +166,7 @@ struct RawFile {
 impl Bundle {
     /// Reads the JSON form, or tells everything that is wrong with it.
     pub fn from_json(value: &Value) -> Result<Self, Vec<BundleError>> {
-        let raw = Raw::deserialize(value).map_err(|error| vec![BundleError::Shape(error.to_string())])?;
+        let raw = Raw::deserialize(value).map_err(|error| vec![BundleError::Shape(shape(&error))])?;
         let mut errors = Vec::new();
         if raw.format != FORMAT {
             errors.push(BundleError::Format);
@@ -175,7 +199,7 @@ impl Bundle {
     /// The JSON form. Files that are not text are in base64.
     pub fn to_json(&self) -> Value {
         let file = |(path, bytes): (&WorkPath, &Vec<u8>)| match std::str::from_utf8(bytes) {
-            Ok(text) => RawFile { path: path.to_string(), content: text.to_owned(), encoding: None },
+            Ok(text) => RawFile { path: path.to_string(), content: text.to_owned(), encoding: Some("utf8".to_owned()) },
             Err(_) => RawFile {
                 path: path.to_string(),
                 content: BASE64_STANDARD.encode(bytes),
@@ -193,6 +217,17 @@ impl Bundle {
             optional_dirs: None,
         };
         serde_json::to_value(raw).expect("texts and booleans always become JSON")
+    }
+}
+
+/// What is wrong with the shape of a value, without the value: whatever stands there may be something that nobody should read again.
+fn shape(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(", expected ") {
+        Some((what, expected)) if what.starts_with("invalid ") => {
+            format!("a value is not what it must be: expected {expected}")
+        }
+        _ => text,
     }
 }
 
@@ -236,6 +271,9 @@ fn files(raw: &[RawFile], errors: &mut Vec<BundleError>) -> BTreeMap<WorkPath, V
 
 fn one_file(index: usize, file: &RawFile) -> Result<(WorkPath, Vec<u8>), BundleError> {
     let path: WorkPath = file.path.parse().map_err(|reason| BundleError::Path { index, reason })?;
+    if path.as_str().chars().count() > LONGEST_PATH {
+        return Err(BundleError::LongPath { index });
+    }
     let bytes = path.as_str().as_bytes();
     if bytes.len() > 1 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' {
         return Err(BundleError::Drive { index });

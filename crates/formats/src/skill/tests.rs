@@ -158,9 +158,9 @@ fn bundles() {
     let given = json!({
         "format": "agentskills-v1", "id": "my-skill", "name": "My Skill", "description": "d", "entry": "SKILL.md",
         "files": [
-            {"path": "SKILL.md", "content": "---\n"},
+            {"path": "SKILL.md", "content": "---\n", "encoding": "utf8"},
             {"path": "assets/logo.png", "content": "iVD/", "encoding": "base64"},
-            {"path": "empty", "content": ""},
+            {"path": "empty", "content": "", "encoding": "utf8"},
         ],
         "enabled": false,
     });
@@ -203,7 +203,16 @@ fn refused_bundles() {
         (path("/etc/x"), "files[1].path: the path must be relative"),
         (path("a\\b"), "files[1].path: the path must not have a backslash"),
         (path("a//b"), "files[1].path: the path must not have"),
+        (path("a/"), "files[1].path: the path must not have"),
+        (path("./a"), "files[1].path: the path must not have"),
+        (path("a/./b"), "files[1].path: the path must not have"),
+        (path("\\a"), "files[1].path: the path must not have a backslash"),
+        (path("a\0b"), "files[1].path: the path must not have a backslash or a NUL"),
         (path(""), "files[1].path: the path is empty"),
+        (path(&format!("{}aa", "a/".repeat(100))), "files[1].path must have at most 200 characters"),
+        (path("C:x"), "files[1].path must not begin with a drive letter"),
+        (path("C:\\x"), "files[1].path: the path must not have a backslash"),
+        (set("files", json!("sk-ant-0123456789")), "not a skill: a value is not what it must be: expected a sequence"),
         (path("C:/x"), "files[1].path must not begin with a drive letter"),
         (path("SKILL.md"), "files[1].path is there twice"),
         (path("skill.MD"), "files[1].path is there twice"),
@@ -216,5 +225,33 @@ fn refused_bundles() {
     ] {
         let errors = Bundle::from_json(&value).unwrap_err();
         assert!(errors.len() == 1 && errors[0].to_string().starts_with(message), "{message}: {errors:?}");
+        assert!(!format!("{errors:?}").contains("sk-ant"), "{errors:?}");
+    }
+    for good in [".hidden", "..foo", "a b", &format!("{}ab", "a/".repeat(99))] {
+        assert!(Bundle::from_json(&path(good)).is_ok(), "{good}");
+    }
+}
+
+/// What `SKILL.md` must be in a skill that is made here.
+#[test]
+fn made_skills() {
+    let made = |fields: &str| {
+        let value = bundle(json!([{"path": "SKILL.md", "content": file(fields)}]));
+        crate::bundle::made_skill(&Bundle::from_json(&value).unwrap())
+    };
+    let (skill, warnings) = made("name: my-skill\ndescription: d").unwrap();
+    assert_eq!((skill.name.as_str(), skill.description.as_deref()), ("my-skill", Some("d")));
+    assert_eq!((skill.reference.path.as_str(), skill.listed, warnings.len()), ("skills/my-skill", true, 0));
+    assert_eq!(made("description: d").unwrap().1.len(), 1, "the folder's name is taken");
+    assert_eq!(made("name: my-skill\ndescription: d\nversion: 1").unwrap().1.len(), 1);
+    for (fields, line, message) in [
+        ("name: other\ndescription: d", 2, "the front matter must have the name of the skill, my-skill"),
+        ("name: My-Skill\ndescription: d", 2, "the front matter must have the name of the skill, my-skill"),
+        ("name: my-skill", 2, "the front matter has no description"),
+        ("name: my-skill\ndescription: a: b", 3, "this is not YAML"),
+    ] {
+        let found = made(fields).unwrap_err();
+        assert!(found[0].message.starts_with(message), "{fields}: {found:?}");
+        assert_eq!((found[0].line, found[0].file.as_deref()), (Some(line), Some("SKILL.md")), "{fields}");
     }
 }

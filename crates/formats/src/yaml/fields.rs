@@ -113,6 +113,13 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// The same of a reference to a variable that is none.
+    pub(crate) fn placeholder_problem(&mut self, at: Place, message: impl Into<String>) {
+        let before = self.problems.len();
+        self.secret_problem(at, message);
+        self.problems.iter_mut().skip(before).for_each(|problem| problem.placeholder = true);
+    }
+
     /// These lines hold what may be a secret. Problems that are told already are about the same lines sometimes: a server is
     /// often written in one.
     pub(super) fn hide(&mut self, first: usize, last: usize) {

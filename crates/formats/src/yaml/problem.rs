@@ -20,6 +20,9 @@ pub struct Problem {
     /// How many characters of `source` stand before the place.
     #[serde(skip)]
     pub(crate) caret: usize,
+    /// Whether it is a reference to a variable that is none.
+    #[serde(skip)]
+    pub(crate) placeholder: bool,
 }
 
 /// How much of a line is shown on either side.
@@ -28,7 +31,7 @@ const MARGIN: usize = 60;
 impl Problem {
     /// One without the line.
     pub(crate) fn bare(place: Place, message: String) -> Self {
-        Self { line: place.line, column: place.column, message, source: String::new(), caret: 0 }
+        Self { line: place.line, column: place.column, message, source: String::new(), caret: 0, placeholder: false }
     }
 
     pub(super) fn new(place: Place, message: String, lines: &[&str]) -> Self {
@@ -52,7 +55,7 @@ impl Problem {
         if to < length {
             text.push('…');
         }
-        Self { line: place.line, column: place.column, message, source: text, caret }
+        Self { line: place.line, column: place.column, message, source: text, caret, placeholder: false }
     }
 }
 

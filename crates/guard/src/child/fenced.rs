@@ -51,6 +51,8 @@ pub struct Fence {
     pub network: bool,
     /// Whether there are only walls, for the machine has no namespaces and that was allowed. It sees everything where it is.
     pub open: bool,
+    /// Whether the child runs with every layer of the sandbox or not at all, whatever the configuration allows others.
+    pub required: bool,
 }
 
 /// What all fences have in common.
@@ -111,6 +113,10 @@ impl Fenced {
         };
         let broken = |source: io::Error| StartError::Io { program: spec.program.clone(), source };
         let keeper = sandbox.keeper.get().await.map_err(refused)?;
+        if fence.required && !keeper.has_namespaces() {
+            let lacks = keeper.lacks().unwrap_or("there are no namespaces").to_owned();
+            return Err(StartError::NoSandbox(lacks));
+        }
         let (mut trees, mut mounts) = (Vec::new(), Vec::new());
         if let Some(toolset) = &fence.toolset {
             trees.push(keeper.tree(toolset).await.map_err(refused)?);
@@ -133,7 +139,7 @@ impl Fenced {
                 folder: spec.folder.clone(),
                 reserved: RESERVED,
                 processes: PROCESSES,
-                require: sandbox.keeper.is_required(),
+                require: fence.required || sandbox.keeper.is_required(),
             }),
         };
         let made = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| broken(error.into()));

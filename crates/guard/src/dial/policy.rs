@@ -19,6 +19,9 @@ pub struct EgressPolicy {
     /// Exceptions. An entry that is a name covers the private addresses which that name leads to; every other special
     /// address needs an entry that is an address or a network.
     pub allow: Vec<Allowed>,
+    /// The only hosts that may be dialled, whatever else is allowed; none: there is no such list. An entry is a host as it stands in an
+    /// address, in small letters, or `*.example.org` for every name below that one.
+    pub only: Option<Vec<String>>,
     /// Refuse `http:`, except to this machine itself, where nobody listens in.
     pub https_only: bool,
     /// Certificate authorities (PEM) that are trusted besides the machine's own, for servers inside a company.
@@ -90,6 +93,14 @@ pub enum Refused {
         /// The host that is not dialled.
         host: String,
     },
+    /// The host is not on the list of those that may be dialled.
+    #[error(
+        "`{host}` is not among the hosts that may be dialled; an owner or admin can add it to the settings (network.allow)"
+    )]
+    NotListed {
+        /// The host of the URL.
+        host: String,
+    },
     /// The host is, or its name leads to, an address that is not an ordinary one of the internet.
     #[error("`{host}` leads to {kind}, which is not dialled; {}", how_to_allow(host, *port, *kind, *literal))]
     Address {
@@ -130,6 +141,7 @@ impl EgressPolicy {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Refused::Credentials { host: text });
         }
+        self.check_list(url)?;
         let here = match host {
             Host::Ipv4(v4) => Kind::of(v4.into()) == Some(Kind::Loopback),
             Host::Ipv6(v6) => Kind::of(v6.into()) == Some(Kind::Loopback),
@@ -169,6 +181,19 @@ impl EgressPolicy {
         }
         let literal = !matches!(host, Host::Domain(_));
         Err(Refused::Address { host: host.to_string(), port, kind, address: Some(address), literal })
+    }
+
+    /// Judges a URL by the list of hosts alone, if there is one. Every hop of a dial is judged so, with the rest.
+    pub fn check_list(&self, url: &Url) -> Result<(), Refused> {
+        let Some(only) = &self.only else { return Ok(()) };
+        let host = url.host().ok_or(Refused::Nowhere)?.to_string();
+        let bare = bare(&host);
+        let names = |entry: &String| match entry.strip_prefix("*.") {
+            // Below the name: a longer name that merely ends alike is somebody else's.
+            Some(above) => bare.strip_suffix(above).is_some_and(|front| front.len() > 1 && front.ends_with('.')),
+            None => bare == entry,
+        };
+        if only.iter().any(names) { Ok(()) } else { Err(Refused::NotListed { host }) }
     }
 
     fn lets_name(&self, name: &str, port: u16) -> bool {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use kitbag_model::Secret;
 use kitbag_store::migrate::migrate_postgres;
+use kitbag_store::{Trimmed, trim_audit_postgres};
 use serde_json::{Value, json};
 
 use crate::cli::{AdminCommand, Place, TokenCommand};
@@ -11,6 +12,7 @@ use crate::client::{Client, segment};
 use crate::failure::{Failure, not_opened};
 use crate::output::{Output, table, text};
 
+const SERVER: &str = "/v1/orgs/local/server";
 const TOKENS: &str = "/v1/orgs/local/tokens";
 
 pub(crate) async fn run(place: &Place, command: AdminCommand, output: &Output) -> Result<ExitCode, Failure> {
@@ -19,6 +21,19 @@ pub(crate) async fn run(place: &Place, command: AdminCommand, output: &Output) -
         AdminCommand::Owner { org, name, email } => {
             let client = Client::open(place).await?;
             let done = owner(&client, &org, name.as_deref(), &email, output).await;
+            client.close().await;
+            done
+        }
+        AdminCommand::Retain { database: Some(owner) } => trim(&Secret::new(owner), output).await,
+        AdminCommand::Retain { database: None } => {
+            let client = Client::open(place).await?;
+            let done = retain(&client, output).await;
+            client.close().await;
+            done
+        }
+        AdminCommand::Reseal => {
+            let client = Client::open(place).await?;
+            let done = reseal(&client, output).await;
             client.close().await;
             done
         }
@@ -65,6 +80,80 @@ async fn owner(
             "{} will be an owner of {} with this link, which works once and until {ends}:\n{link}",
             text(invitation, "email"),
             text(made, "id")
+        )
+    })
+}
+
+/// As the owner of the tables: what the role that serves cannot.
+async fn trim(owner: &Secret, output: &Output) -> Result<ExitCode, Failure> {
+    let trimmed = trim_audit_postgres(owner, "kitbag admin retain").await.map_err(not_opened)?;
+    let of_org = |one: &Trimmed| json!({ "org": one.org.to_string(), "audit": one.lines });
+    let value = json!({ "trimmed": trimmed.iter().map(of_org).collect::<Vec<_>>() });
+    output.result(&value, |_| match trimmed.is_empty() {
+        true => "No line of the audit is older than its organisation wants it kept.".to_owned(),
+        false => {
+            let told = |one: &Trimmed| format!("{}: {} lines of the audit were deleted", one.org, one.lines);
+            trimmed.iter().map(told).collect::<Vec<_>>().join("\n")
+        }
+    })
+}
+
+async fn retain(client: &Client, output: &Output) -> Result<ExitCode, Failure> {
+    let (mut chats, mut audit): (u64, Option<u64>) = (0, None);
+    loop {
+        let done = client.post_nothing(&format!("{SERVER}/retain")).await?;
+        chats += done["chats"].as_u64().unwrap_or_default();
+        audit = done["audit"].as_u64().map(|lines| lines + audit.unwrap_or_default());
+        if done["more"] != true {
+            break;
+        }
+    }
+    output.result(&json!({ "chats": chats, "audit": audit }), |_| {
+        let lines = match audit {
+            Some(lines) => format!("{lines} lines of the audit were deleted."),
+            None => {
+                "Lines of the audit are deleted by the owner of the tables: kitbag admin retain --database OWNER_URL"
+                    .to_owned()
+            }
+        };
+        format!("{chats} chats were deleted.\n{lines}")
+    })
+}
+
+async fn reseal(client: &Client, output: &Output) -> Result<ExitCode, Failure> {
+    let mut resealed = 0;
+    let last = loop {
+        let done = client.post_nothing(&format!("{SERVER}/reseal")).await?;
+        resealed += done["resealed"].as_u64().unwrap_or_default();
+        if done["more"] != true {
+            break done;
+        }
+    };
+    let unreadable = last["unreadable"].as_array().cloned().unwrap_or_default();
+    if !unreadable.is_empty() {
+        let told = |one: &Value| {
+            format!(
+                "{} {} of {}: {}",
+                text(one, "kind"),
+                text(one, "name"),
+                text(one, "organizationId"),
+                text(one, "reason")
+            )
+        };
+        let told: Vec<String> = unreadable.iter().map(told).collect();
+        return Err(Failure::failed(format!(
+            "{resealed} secrets were sealed anew with the key {}. {} could not be opened, so keep the older keys:\n{}",
+            text(&last, "keyId"),
+            unreadable.len(),
+            told.join("\n")
+        )));
+    }
+    let value = json!({ "keyId": last["keyId"], "resealed": resealed, "all": resealed + last["current"].as_u64().unwrap_or_default() });
+    output.result(&value, |value| {
+        format!(
+            "{resealed} secrets were sealed anew. All {} have the key {} now: the older lines of the key's file are needed no more.",
+            value["all"],
+            text(value, "keyId")
         )
     })
 }

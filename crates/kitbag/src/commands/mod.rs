@@ -1,9 +1,11 @@
 //! What each command does.
 
 pub(crate) mod admin;
+pub(crate) mod audit;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod doctor;
+pub(crate) mod gallery;
 pub(crate) mod mcp;
 pub(crate) mod openapi;
 pub(crate) mod serve;

@@ -38,6 +38,12 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     // Made now, so that a key that cannot be read is told at the start and not when somebody signs in.
     kitbag_server::check_master_key(folder.path(), config.settings.servers.master_key.as_ref())
         .map_err(|error| Failure::wrong_use(error.to_string()))?;
+    for issuer in &config.settings.issuers {
+        let secret = issuer.client.as_ref().and_then(|client| client.secret.as_ref());
+        if let Some(Err(error)) = secret.map(|secret| secret.read()) {
+            return Err(Failure::wrong_use(format!("issuers: {}: {error}", issuer.id)));
+        }
+    }
     let store = open_store(&config.database).await?;
     let token = embedded::ensure(&folder.token_file(), &store).await?;
     let (listener, settings) = bind(config.settings).await?;

@@ -1,13 +1,12 @@
 //! Every request of this room goes through here: by a client that was judged for the address, bounded in size and time, following
 //! nothing.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_guard::dial::{EgressPolicy, OriginClient, innermost};
+use kitbag_guard::dial::{self, EgressPolicy, ExchangeLimits, Exchanged, FetchError};
 use kitbag_model::OrgId;
-use reqwest::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder};
 use serde::de::DeserializeOwned;
 use url::Url;
@@ -81,39 +80,22 @@ impl Http {
         url: &Url,
         fill: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<Answer, AuthError> {
-        match tokio::time::timeout(self.longest, self.exchange(method, url, fill)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(unreachable(url, format!("no answer within {} seconds", self.longest.as_secs_f64()))),
-        }
-    }
-
-    async fn exchange(
-        &self,
-        method: Method,
-        url: &Url,
-        fill: impl FnOnce(RequestBuilder) -> RequestBuilder,
-    ) -> Result<Answer, AuthError> {
-        let refused = |reason: &dyn Display| unreachable(url, reason.to_string());
-        let client = OriginClient::new(url, &self.egress, self.longest).await.map_err(|error| refused(&error))?;
-        let request = client
-            .request(method, url)
-            .map_err(|error| refused(&error))?
-            .header(ACCEPT, "application/json")
-            // What is not compressed cannot be a bomb.
-            .header(ACCEPT_ENCODING, "identity");
-        let mut response = fill(request).send().await.map_err(|error| unreachable(url, innermost(&error)))?;
-        if response.headers().get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity") {
-            return Err(nonsense(url, "it is compressed, which was not asked for"));
-        }
-        let status = response.status().as_u16();
-        let mut body = Vec::new();
-        while let Some(part) = response.chunk().await.map_err(|error| unreachable(url, innermost(&error)))? {
-            if body.len() + part.len() > LARGEST {
-                return Err(nonsense(url, &format!("it has more than the {LARGEST} bytes that are allowed")));
+        let limits = ExchangeLimits { bytes: LARGEST, total: self.longest };
+        let filled = |request: RequestBuilder| fill(request.header(ACCEPT, "application/json"));
+        match dial::exchange(method, url, &self.egress, limits, filled).await {
+            Ok(Exchanged { status, body }) => Ok(Answer { status, body }),
+            Err(FetchError::Encoded { .. }) => Err(nonsense(url, "it is compressed, which was not asked for")),
+            Err(FetchError::TooLarge { limit, .. }) => {
+                Err(nonsense(url, &format!("it has more than the {limit} bytes that are allowed")))
             }
-            body.extend_from_slice(&part);
+            Err(FetchError::Slow { limit, .. }) => {
+                Err(unreachable(url, format!("no answer within {} seconds", limit.as_secs_f64())))
+            }
+            Err(FetchError::Connect { reason, .. } | FetchError::Broken { reason, .. }) => {
+                Err(unreachable(url, reason))
+            }
+            Err(refused) => Err(unreachable(url, refused.to_string())),
         }
-        Ok(Answer { status, body })
     }
 }
 

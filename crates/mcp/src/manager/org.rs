@@ -307,6 +307,11 @@ fn wanted(
     if let Endpoint::Stdio { fence, .. } = &mut resolved.endpoint {
         fence.clone_from(&configured.fence);
     }
+    // Whoever takes a host off the list wants what is connected there to end, and not only to be dialled no more.
+    if let (Endpoint::Remote { url, .. }, Some(egress)) = (&resolved.endpoint, &settings.egress) {
+        let judged = egress(&configured.org).check_list(url);
+        judged.map_err(|refused| Still::because(Status::Error, &refused.to_string(), None))?;
+    }
     let is_process = matches!(configured.launch, Launch::Stdio { .. });
     let tokens = match (&resolved.endpoint, &settings.tokens) {
         (Endpoint::Remote { url, .. }, Some(source)) => source.tokens(&configured.org, &configured.key, url),

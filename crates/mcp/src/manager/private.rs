@@ -105,9 +105,9 @@ impl Link {
         let (told, mut notices) = unbounded_channel();
         let offers = Arc::new(Offers(company.capabilities(false)));
         let last = self.state().revision.clone();
-        let (options, tokens) = (&self.shared.settings.options, self.tokens.clone());
+        let (options, tokens) = (self.shared.settings.options_of(&self.org), self.tokens.clone());
         let endpoint = &self.identity.endpoint;
-        let connection = Connection::open_again(endpoint, options, tokens, told, offers, last.as_deref()).await?;
+        let connection = Connection::open_again(endpoint, &options, tokens, told, offers, last.as_deref()).await?;
         let (link, who) = (Arc::downgrade(self), company.who().to_owned());
         tokio::spawn(async move {
             loop {

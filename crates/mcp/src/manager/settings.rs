@@ -1,12 +1,14 @@
 //! How the manager goes about its work, and what it asks of others: values of variables and tokens. Where those are kept is
 //! not known here.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_model::{OrgId, ServerKey};
 use url::Url;
 
+use crate::auth::Egress;
 use crate::connection::{Options, Tokens};
 
 /// Values of variables, by organisation.
@@ -81,6 +83,8 @@ pub struct Settings {
     pub settle: Duration,
     /// How long at least between two lists of a server that keeps saying that, and how long a list counts as current at least.
     pub relist: Duration,
+    /// Whom an organisation may dial, asked for each connection, like [`Variables`]; none: whom the options allow.
+    pub egress: Option<Egress>,
     /// Values of variables.
     pub variables: Arc<dyn Variables>,
     /// Tokens.
@@ -104,8 +108,17 @@ impl Settings {
             place: Duration::from_secs(2),
             settle: Duration::from_millis(50),
             relist: Duration::from_secs(1),
+            egress: None,
             variables,
             tokens: None,
+        }
+    }
+
+    /// How connections of an organisation are made now.
+    pub(super) fn options_of(&self, org: &OrgId) -> Cow<'_, Options> {
+        match &self.egress {
+            Some(egress) => Cow::Owned(Options { egress: egress(org), ..self.options.clone() }),
+            None => Cow::Borrowed(&self.options),
         }
     }
 }

@@ -280,7 +280,8 @@ async fn open(link: &Link, told: mpsc::UnboundedSender<Notice>) -> Result<Connec
     };
     let last = link.state().revision.clone();
     let (tokens, answers) = (link.tokens.clone(), Arc::new(Desk));
-    let opening = Connection::open_again(endpoint, &settings.options, tokens, told, answers, last.as_deref());
+    let options = settings.options_of(&link.org);
+    let opening = Connection::open_again(endpoint, &options, tokens, told, answers, last.as_deref());
     tokio::pin!(opening);
     if place.is_some()
         && let Ok(opened) = timeout(settings.place, &mut opening).await

@@ -109,6 +109,15 @@ pub enum LaunchReason {
     /// A user name or password in the URL.
     #[error("must not have a user name or password; put them into headers, as ${{VAR}}")]
     UserInfo,
+    /// A value where organisations that share one server must refer to a variable.
+    #[error(
+        "must be one reference to a variable and nothing else: ${{ENV:NAME}}, where NAME has 1 to 128 capital letters, digits or \
+         underscores"
+    )]
+    NotStrict,
+    /// What looks like a secret, where organisations that share one server must refer to a variable.
+    #[error("looks like a secret; write ${{ENV:NAME}} in its place")]
+    LooksSecret,
     /// A secret in the URL.
     #[error("must not hold a secret in the query parameter \"{parameter}\"; write {parameter}=${{VAR}}")]
     SecretInQuery {

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 mod check;
+mod typed;
 pub use check::{LaunchError, LaunchField, LaunchReason, RawLaunch};
 
 use crate::hash::{ContentHash, Hasher};

@@ -35,25 +35,52 @@ impl Lists {
     /// Reads the texts. Which names there are is not looked at here.
     pub fn parse(raw: RawLists<'_>) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let mut list = |setting, text: Option<&str>| {
-            let entries = text.map(split)?;
+        let dynamic = raw.dynamic.map(|text| yes_or_no(Setting::Dynamic, text)).transpose();
+        let dynamic = dynamic.unwrap_or_else(|problem| {
+            problems.add(problem);
+            None
+        });
+        let toolsets = raw.toolsets.map(split);
+        let (enabled_tools, disabled_tools) = (raw.enabled_tools.map(split), raw.disabled_tools.map(split));
+        let lists = Self { toolsets, enabled_tools, disabled_tools, dynamic };
+        let mut wrong = lists.problems();
+        problems.0.into_iter().for_each(|problem| wrong.add(problem));
+        wrong.none_or(lists)
+    }
+
+    /// The same for lists whose entries stand alone, where a comma is part of a name.
+    pub fn checked(self) -> Result<Self, Problems> {
+        self.problems().none_or(self)
+    }
+
+    /// Entries as they are compared: trimmed, none empty, each once.
+    pub fn entries<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let mut entries: Vec<String> = Vec::new();
+        for entry in texts.map(str::trim).filter(|entry| !entry.is_empty()) {
+            if !entries.iter().any(|known| known == entry) {
+                entries.push(entry.to_owned());
+            }
+        }
+        entries
+    }
+
+    /// What is wrong with how the lists are written.
+    fn problems(&self) -> Problems {
+        let mut problems = Problems::default();
+        for (setting, list) in [
+            (Setting::Toolsets, &self.toolsets),
+            (Setting::EnabledTools, &self.enabled_tools),
+            (Setting::DisabledTools, &self.disabled_tools),
+        ] {
+            let Some(entries) = list else { continue };
             if entries.len() > Self::MOST {
                 problems.add(Problem::TooMany { setting, has: entries.len() });
             }
             for name in entries.iter().filter(|entry| entry.starts_with('-')) {
                 problems.add(Problem::TakesAway { setting, name: name.clone() });
             }
-            Some(entries)
-        };
-        let toolsets = list(Setting::Toolsets, raw.toolsets);
-        let enabled_tools = list(Setting::EnabledTools, raw.enabled_tools);
-        let disabled_tools = list(Setting::DisabledTools, raw.disabled_tools);
-        let dynamic = raw.dynamic.map(|text| yes_or_no(Setting::Dynamic, text)).transpose();
-        let dynamic = dynamic.unwrap_or_else(|problem| {
-            problems.add(problem);
-            None
-        });
-        problems.none_or(Self { toolsets, enabled_tools, disabled_tools, dynamic })
+        }
+        problems
     }
 
     /// Whether none of the three lists says anything.

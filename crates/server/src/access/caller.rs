@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use kitbag_model::{BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
+use kitbag_model::{Audience, BearerToken, OrgId, OrgRole, Scope, Scopes, Timestamp, Token, UserId};
 
+use super::issuers::lent::{self, Door, Lent};
 use super::origin::only;
 use super::people::{self, SignedIn};
 use super::session;
@@ -84,6 +85,11 @@ pub(crate) struct Author {
 }
 
 impl<S> Caller<S> {
+    /// Whose eyes look at the organisation's toolsets.
+    pub(crate) fn audience(&self) -> Audience {
+        Audience::of(&self.org, self.role, self.user)
+    }
+
     /// Who changes what this request changes.
     pub(crate) fn author(&self) -> Author {
         Author { user: self.user, who: self.who.clone() }
@@ -102,10 +108,12 @@ pub(crate) struct Principal {
     pub(crate) who: String,
 }
 
-/// Who proved to be whom. A token is of one organisation; a person may be a member of several.
+/// Who proved to be whom. A token of ours is of one organisation; a person may be a member of several.
 pub(crate) enum Proven {
     Token(Principal),
     Person(SignedIn),
+    /// A client with a person's access token of an issuer.
+    Lent(Lent),
 }
 
 impl<S: Needs> FromRequestParts<App> for Caller<S> {
@@ -116,12 +124,35 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
         let PathOf(mut path) = PathOf::<HashMap<String, String>>::from_request_parts(parts, app).await?;
         let principal = proven.of(app, &path.remove("org").unwrap_or_default()).await?;
         if !S::admits(&principal) {
+            let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+            app.refused(&principal, &parts.method, route, S::TAKES);
             let has = principal.has();
             return Err(ApiError::new(Code::Forbidden, format!("this needs {}; {has}", S::TAKES)));
         }
         let manages = principal.scopes.contains(Scope::Manage);
         let Principal { org, role, user, at_page, who, .. } = principal;
         Ok(Self { org, manages, role, user, at_page, who, right: PhantomData })
+    }
+}
+
+/// Somebody who may look at what is published: a person who signed in, of whatever organisation or none, or a token with the scope
+/// `use`. What they are makes no difference to what they see.
+pub(crate) struct MayBrowse;
+
+impl FromRequestParts<App> for MayBrowse {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let scopes = match authenticate(app, &parts.method, &parts.headers).await? {
+            Proven::Person(_) => return Ok(Self),
+            Proven::Token(principal) => principal.scopes,
+            Proven::Lent(lent) => lent.scopes,
+        };
+        if scopes.contains(Scope::Use) {
+            return Ok(Self);
+        }
+        let message = format!("this needs {}; this one has {:?}", UseScope::TAKES, scopes.to_string());
+        Err(ApiError::new(Code::Forbidden, message))
     }
 }
 
@@ -159,6 +190,37 @@ impl Proven {
                 let (scopes, role, user) = (member.role.scopes(), member.role, Some(person.user));
                 Ok(Principal { org, scopes, role, user, at_page: true, who: person.who() })
             }
+            Self::Lent(lent) => {
+                let org: OrgId = org.parse().map_err(|_| missing())?;
+                let role = app.role(&org, lent.user).await?.ok_or_else(missing)?;
+                app.lent_used(&org, &lent);
+                let scopes = lent.scopes.and(role.scopes());
+                Ok(Principal { org, scopes, role, user: Some(lent.user), at_page: false, who: lent.who })
+            }
+        }
+    }
+
+    /// Who it is in the organisation that it belongs to, where the address names none: a person's only one.
+    pub(crate) async fn only(self, app: &App) -> Result<Principal, ApiError> {
+        let user = match &self {
+            Self::Token(_) => None,
+            Self::Person(person) => Some(person.user),
+            Self::Lent(lent) => Some(lent.user),
+        };
+        match (self, user) {
+            (Self::Token(principal), _) => Ok(principal),
+            (_, None) => Err(unauthorized()),
+            (proven, Some(user)) => {
+                let orgs = app.store().read_person(user).await?.memberships().await?;
+                match orgs.as_slice() {
+                    [(org, _)] => proven.of(app, org.as_str()).await,
+                    [] => Err(ApiError::new(Code::Forbidden, "you are a member of no organisation yet")),
+                    _ => {
+                        let message = "you are a member of several organisations: use /v1/orgs/{org}/mcp";
+                        Err(ApiError::new(Code::BadRequest, message))
+                    }
+                }
+            }
         }
     }
 }
@@ -184,8 +246,18 @@ impl Principal {
     }
 }
 
-/// Proves a request's token, or the session of its cookie.
+/// Proves a request's token, or the session of its cookie, at the API.
 pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result<Proven, ApiError> {
+    authenticate_at(app, &Door::Api, method, headers).await
+}
+
+/// The same, at any door.
+pub(crate) async fn authenticate_at(
+    app: &App,
+    door: &Door,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Proven, ApiError> {
     if app.settings().no_auth {
         let (org, who) = (OrgId::local(), "owner".to_owned());
         let (scopes, role) = (Scopes::ALL, OrgRole::Owner);
@@ -196,8 +268,12 @@ pub(crate) async fn authenticate(app: &App, method: &Method, headers: &HeaderMap
             let text = only(headers, &header::AUTHORIZATION).and_then(|text| text.split_once(' '));
             let (_, token) =
                 text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unauthorized)?;
-            let (token, kept) = prove(app, token.trim()).await?;
-            app.token_used(&token.org, &kept);
+            let token = token.trim();
+            if lent::may_be_one(token) {
+                return Ok(Proven::Lent(lent::prove(app, door, headers, token).await?));
+            }
+            let (token, kept) = prove(app, token).await?;
+            app.token_used(&token.org, &kept, Some(headers));
             Ok(Proven::Token(Principal::of_token(&token.org, &kept)))
         }
         false => session::authenticate(app, method, headers).await?.ok_or_else(unauthorized),

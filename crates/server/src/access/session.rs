@@ -15,15 +15,33 @@ pub(super) const LIFETIME_SECONDS: u32 = 30 * 24 * 60 * 60;
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Cookies are shared by all ports of a host, so the name has the port in it.
+/// Cookies are shared by all ports of a host, so the name has the port in it. `__Host-` has the browser refuse one that was set in the open or
+/// by another host of the domain: nobody can give somebody a session of theirs.
 fn cookie_name(app: &App) -> String {
-    format!("kitbag_{}", app.settings().address.port())
+    let prefix = if app.settings().is_public_https() { "__Host-" } else { "" };
+    format!("{prefix}kitbag_{}", app.settings().address.port())
+}
+
+/// A cookie for a few minutes and one place.
+pub(crate) fn short_cookie(
+    app: &App,
+    name: &str,
+    value: &str,
+    place: &str,
+    same_site: &str,
+    seconds: u32,
+) -> Result<HeaderValue, ApiError> {
+    let secure = if app.settings().is_public_https() { "; Secure" } else { "" };
+    let text = format!("{name}={value}; Path={place}; HttpOnly; SameSite={same_site}; Max-Age={seconds}{secure}");
+    let mut header = HeaderValue::from_str(&text).map_err(ApiError::internal)?;
+    header.set_sensitive(true);
+    Ok(header)
 }
 
 /// Swaps a token for a session. What to set as the cookie.
 pub(crate) async fn open(app: &App, token: &str) -> Result<HeaderValue, ApiError> {
     let (token, kept) = prove(app, token).await?;
-    app.token_used(&token.org, &kept);
+    app.token_used(&token.org, &kept, None);
     let cookie = SessionCookie::generate(token.org.clone());
     let mut tx = app.store().write(&token.org).await?;
     tx.create_session(&cookie, token.id, Timestamp::now().plus_seconds(LIFETIME_SECONDS)).await?;

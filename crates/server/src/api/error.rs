@@ -26,7 +26,10 @@ pub(crate) enum Code {
     InvalidManifest,
     InvalidSkillBundle,
     InvalidMcpPlaceholder,
+    /// Two servers of one toolset have one name.
+    McpServerNameConflict,
     AmbiguousServerId,
+    PublicSlugConflict,
     McpServerNotConnected,
     NeedsTrust,
     /// A tool is not what was accepted.
@@ -59,7 +62,9 @@ impl Code {
             Self::InvalidManifest => "INVALID_MANIFEST",
             Self::InvalidSkillBundle => "INVALID_SKILL_BUNDLE",
             Self::InvalidMcpPlaceholder => "INVALID_MCP_PLACEHOLDER",
+            Self::McpServerNameConflict => "MCP_SERVER_NAME_CONFLICT",
             Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
+            Self::PublicSlugConflict => "PUBLIC_SLUG_CONFLICT",
             Self::McpServerNotConnected => "MCP_SERVER_NOT_CONNECTED",
             Self::NeedsTrust => "NEEDS_TRUST",
             Self::Quarantined => "QUARANTINED",
@@ -85,12 +90,14 @@ impl Code {
             | Self::InvalidBundle
             | Self::InvalidManifest
             | Self::InvalidSkillBundle
-            | Self::InvalidMcpPlaceholder => StatusCode::BAD_REQUEST,
+            | Self::InvalidMcpPlaceholder
+            | Self::McpServerNameConflict => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
             Self::Conflict
             | Self::AmbiguousServerId
+            | Self::PublicSlugConflict
             | Self::McpServerNotConnected
             | Self::NeedsTrust
             | Self::Quarantined => StatusCode::CONFLICT,
@@ -127,6 +134,8 @@ pub(crate) struct ApiError {
     details: Option<Value>,
     /// After how many seconds trying again may help.
     retry_after: Option<u32>,
+    /// What to bring, as `WWW-Authenticate` tells it, where that is more than a token. Boxed, since few have it and all carry its room.
+    challenge: Option<Box<HeaderValue>>,
 }
 
 /// An error as it is written.
@@ -144,7 +153,7 @@ pub(crate) struct ErrorBody {
 
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: None, retry_after: None }
+        Self { code, message: message.into(), details: None, retry_after: None, challenge: None }
     }
 
     /// The same, with more for programs.
@@ -155,6 +164,15 @@ impl ApiError {
     /// The same, and after how many seconds trying again may help.
     pub(crate) fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
+    }
+
+    /// The same, and what to bring instead.
+    pub(crate) fn challenged(self, challenge: &str) -> Self {
+        Self { challenge: HeaderValue::from_str(challenge).ok().map(Box::new), ..self }
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
     }
 
     /// The caller's input is wrong at `field`.
@@ -197,13 +215,16 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = ErrorBody { code: self.code.as_str().to_owned(), message: self.message, details: self.details };
         let mut response = (self.code.status(), Json(body)).into_response();
+        let challenge = self.challenge.map(|challenge| *challenge);
         match self.code {
             Code::Unauthorized => {
-                response
-                    .headers_mut()
-                    .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kitbag\""));
+                let challenge = challenge.unwrap_or(HeaderValue::from_static("Bearer realm=\"kitbag\""));
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             }
-            Code::Unavailable | Code::RateLimited => {
+            Code::Forbidden | Code::BadRequest => {
+                response.headers_mut().extend(challenge.map(|challenge| (header::WWW_AUTHENTICATE, challenge)));
+            }
+            Code::Unavailable | Code::RateLimited | Code::QuotaExceeded => {
                 let seconds = HeaderValue::from(self.retry_after.unwrap_or(1));
                 response.headers_mut().insert(header::RETRY_AFTER, seconds);
             }

@@ -18,8 +18,9 @@ use utoipa::IntoParams;
 use super::error::{ApiError, ErrorBody};
 use super::input::QueryOf;
 use crate::access::caller::MayUse;
+use crate::access::stay::Stay;
 use crate::app::App;
-use crate::events::Event;
+use crate::events::{Event, Sight};
 
 /// How often a line is sent that says nothing but that the connection is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -39,7 +40,7 @@ pub(crate) struct EventsQuery {
 /// Hear what happens, from now on
 ///
 /// Server-sent events; each has a name (`event:`) and a JSON object (`data:`). A comment is sent every 15 seconds. Nothing is
-/// kept: after a break, ask the API.
+/// kept: after a break, ask the API. The stream ends with the token, the session or the membership that opened it.
 ///
 /// - `ready` `{}`: from here on nothing is missed.
 /// - `tool_call`: a tool call that was asked for, decided, or is over, as `get_tool_call` shows it; a `result` or `logs` of more
@@ -51,10 +52,11 @@ pub(crate) struct EventsQuery {
 ///   stands at another message).
 /// - `workspace_changed` `{"chatId","manifestId","changedPaths","deletedPaths","changedCount","deletedCount","source","sourceRef"}`:
 ///   at most 500 paths each are named.
-/// - `tools_changed` `{"toolsetId","reason"}`: `import`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
+/// - `tools_changed` `{"toolsetId","reason"}`: `import`, `create`, `update`, `uninstall`, `enable`, `disable`, `override`, `trust` or `prepare`.
 /// - `toolset_progress` `{"toolsetId","message"}`: a line about the environment that is being built.
 /// - `mcp_server` `{"id","status","reason","since"}`: how an MCP server is now; what else there is to know of it, `get_mcp_server` says.
 /// - `process` `{"chatId","processes":[…]}`: what runs now of what calls left running, as `list_processes` shows it.
+/// - `members_changed` `{"userId","reason"}`: `joined`, `role`, `removed`, or, with `userId` null, `invitations`.
 /// - `lagged` `{"missed"}`: so many events were missed, for they were not taken fast enough.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/events", tag = "events",
@@ -63,6 +65,7 @@ pub(crate) struct EventsQuery {
 )]
 pub(crate) async fn events(
     State(app): State<App>,
+    stay: Stay,
     caller: MayUse,
     QueryOf(query): QueryOf<EventsQuery>,
 ) -> Result<Response, ApiError> {
@@ -76,13 +79,27 @@ pub(crate) async fn events(
         None => None,
     };
     let (sender, receiver) = mpsc::channel(ON_THE_WAY);
-    tokio::spawn(pass_on(app, caller.org, chat, sender));
+    let sight = Sight::new(&app, &caller.org, caller.audience()).await?;
+    tokio::spawn(pass_on(app, Listener { stay, org: caller.org, chat }, sight, sender));
     let stream = ReceiverStream::new(receiver);
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }
 
-/// Passes on what concerns one listener, until it is gone or the server ends.
-async fn pass_on(app: App, org: OrgId, chat: Option<ChatId>, sender: mpsc::Sender<Result<Sent, Infallible>>) {
+/// Somebody who listens.
+struct Listener {
+    stay: Stay,
+    org: OrgId,
+    chat: Option<ChatId>,
+}
+
+impl Listener {
+    fn concerns(&self, event: &Arc<Event>) -> bool {
+        event.org == self.org && (self.chat.is_none() || event.chat.is_none() || event.chat == self.chat)
+    }
+}
+
+/// Passes on what concerns one listener, until it is gone, may hear no more, or the server ends.
+async fn pass_on(app: App, mut listener: Listener, mut sight: Sight, sender: mpsc::Sender<Result<Sent, Infallible>>) {
     let (mut bus, mut over) = (app.events().listen(), app.events().over());
     let mut next = Some(named("ready", &json!({})));
     loop {
@@ -92,21 +109,25 @@ async fn pass_on(app: App, org: OrgId, chat: Option<ChatId>, sender: mpsc::Sende
                 _ = over.wait_for(|over| *over) => return,
             }
         }
+        // In this order: whoever was taken out hears nothing that came after.
         let heard = tokio::select! {
-            heard = bus.recv() => heard,
+            biased;
             () = sender.closed() => return,
             _ = over.wait_for(|over| *over) => return,
+            () = listener.stay.changed() => None,
+            heard = bus.recv() => Some(heard),
         };
         next = match heard {
-            Ok(event) => concerns(&event, &org, chat).then(|| named(event.name, &event.data)),
-            Err(RecvError::Lagged(missed)) => Some(named("lagged", &json!({ "missed": missed }))),
-            Err(RecvError::Closed) => return,
+            None if listener.stay.may_stay().await => None,
+            None => return,
+            Some(Ok(event)) if listener.concerns(&event) => {
+                sight.see(&app, &event).await.map(|data| named(event.name, &data))
+            }
+            Some(Ok(_)) => None,
+            Some(Err(RecvError::Lagged(missed))) => Some(named("lagged", &json!({ "missed": missed }))),
+            Some(Err(RecvError::Closed)) => return,
         };
     }
-}
-
-fn concerns(event: &Arc<Event>, org: &OrgId, chat: Option<ChatId>) -> bool {
-    event.org == *org && (chat.is_none() || event.chat.is_none() || event.chat == chat)
 }
 
 fn named(name: &str, data: &serde_json::Value) -> Sent {

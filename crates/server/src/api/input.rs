@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody, PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use kitbag_model::{json_weight, repeated_key};
@@ -22,35 +22,65 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        if !is_json(request.headers()) {
-            let message = "the body must be sent with Content-Type: application/json";
-            return Err(ApiError::new(Code::UnsupportedMediaType, message));
-        }
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
-            BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
-                ApiError::new(Code::PayloadTooLarge, "the body is larger than this server takes")
-            }
-            other => ApiError::new(Code::BadRequest, format!("the body cannot be read: {other}")),
-        })?;
-        // A list would be read as the fields of the object in their order, which nobody means.
-        if bytes.trim_ascii_start().first() != Some(&b'{') {
-            return Err(ApiError::new(Code::BadRequest, "the body is not valid: it must be a JSON object"));
-        }
-        if json_weight(&bytes) > HEAVIEST {
-            let message =
-                "the body has too many values: a hundred thousand lists and values may be, a fraction of them objects";
-            return Err(ApiError::new(Code::PayloadTooLarge, message));
-        }
-        if let Some(key) = repeated_key(&bytes) {
-            return Err(ApiError::new(
-                Code::BadRequest,
-                format!("the body is not valid: it has the key {key:?} twice"),
-            ));
-        }
+        let bytes = json_bytes(request, state, "the body is larger than this server takes").await?;
         // The text names the field and the place in the body.
         Json::from_bytes(&bytes).map(|Json(value)| Self(value)).map_err(|rejection| {
             ApiError::new(Code::BadRequest, format!("the body is not valid: {}", source_text(&rejection)))
         })
+    }
+}
+
+/// A JSON object as the body, which may have so many bytes, however few others may have. What is wrong with it is told without its values.
+pub(crate) struct LargeJsonBody<T, const MOST: usize>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync, const MOST: usize> FromRequest<S> for LargeJsonBody<T, MOST> {
+    type Rejection = ApiError;
+
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
+        DefaultBodyLimit::max(MOST).apply(&mut request);
+        let too_large = format!("the body has more than the {MOST} bytes that are taken");
+        let bytes = json_bytes(request, state, &too_large).await?;
+        Json::from_bytes(&bytes).map(|Json(value)| Self(value)).map_err(|rejection| {
+            ApiError::new(Code::BadRequest, format!("the body is not valid: {}", quiet(&source_text(&rejection))))
+        })
+    }
+}
+
+/// What a reader says, without the value that it did not expect.
+fn quiet(text: &str) -> String {
+    match text.rsplit_once(", expected ") {
+        Some((what, expected)) if what.contains("invalid ") => format!("expected {expected}"),
+        _ => text.to_owned(),
+    }
+}
+
+/// The bytes of a body that is a JSON object.
+async fn json_bytes<S: Send + Sync>(request: Request, state: &S, too_large: &str) -> Result<Bytes, ApiError> {
+    if !is_json(request.headers()) {
+        let message = "the body must be sent with Content-Type: application/json";
+        return Err(ApiError::new(Code::UnsupportedMediaType, message));
+    }
+    let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
+        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
+            ApiError::new(Code::PayloadTooLarge, too_large)
+        }
+        other => ApiError::new(Code::BadRequest, format!("the body cannot be read: {other}")),
+    })?;
+    // A list would be read as the fields of the object in their order, which nobody means.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(ApiError::new(Code::BadRequest, "the body is not valid: it must be a JSON object"));
+    }
+    if json_weight(&bytes) > HEAVIEST {
+        let message =
+            "the body has too many values: a hundred thousand lists and values may be, a fraction of them objects";
+        return Err(ApiError::new(Code::PayloadTooLarge, message));
+    }
+    match repeated_key(&bytes) {
+        Some(key) => {
+            let message = format!("the body is not valid: it has the key {key:?} twice");
+            Err(ApiError::new(Code::BadRequest, message))
+        }
+        None => Ok(bytes),
     }
 }
 

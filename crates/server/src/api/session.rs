@@ -54,6 +54,13 @@ pub(crate) async fn get_session(
                 version,
             }
         }
+        Proven::Lent(lent) => SessionView {
+            org: None,
+            scopes: lent.scopes.iter().map(Scope::as_str).collect(),
+            organizations: memberships(&app, lent.user).await?,
+            user: None,
+            version,
+        },
         Proven::Person(person) => SessionView {
             org: None,
             scopes: Vec::new(),

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use kitbag_model::{
-    CallStatus, ChatId, Content, ContentHash, Hasher, ManifestId, MessageId, NewMessage, NewToolCall, OrgId, Parent,
-    Role, Timestamp, ToolCall, ToolCallId, ToolId,
+    Action, Audience, CallStatus, ChatId, Content, ContentHash, Hasher, ManifestId, MessageId, NewMessage, NewToolCall,
+    OrgId, Parent, Role, Timestamp, ToolCall, ToolCallId, ToolId,
 };
 use kitbag_runner::{ArgumentError, Ready};
 use kitbag_store::{AddMessageError, StoreError, WriteTx, asked_details};
@@ -17,6 +17,7 @@ use super::queue::too_many;
 use super::{Calls, Company};
 use crate::api::error::{ApiError, Code};
 use crate::resolution::Bounds;
+use crate::rules::Quota;
 use crate::toolsets::Callable;
 
 /// What is asked for.
@@ -33,6 +34,8 @@ pub(crate) struct Ask {
     /// Whether the caller is told that it was taken, and not how it ended.
     pub(crate) at_once: bool,
     pub(crate) who: String,
+    /// Whose eyes look for the tool.
+    pub(crate) audience: Audience,
     /// Which tools may be called at all.
     pub(crate) bounds: Bounds,
     /// Who made it, if that matters to how it is made.
@@ -74,21 +77,24 @@ impl From<ToolCall> for Asked {
 impl Calls {
     /// Asks for a call. Two requests of one key are one call: then it is the one that was asked for before.
     pub(crate) async fn ask(&self, org: &OrgId, mut ask: Ask) -> Result<Asked, ApiError> {
-        ask.tool = self.0.toolsets.canonical(org, ask.tool).await?;
+        ask.tool = self.0.toolsets.canonical(org, ask.audience, ask.tool).await?;
         if let Some(call) = self.asked_before(org, &ask).await? {
             return Ok(call.into());
         }
-        ask.bounds.check(&self.0.toolsets, org, &ask.tool).await?;
-        let callable = self.0.toolsets.callable(org, &ask.tool).await?;
+        ask.bounds.check(&self.0.toolsets, org, ask.audience, &ask.tool).await?;
+        let callable = self.0.toolsets.callable(org, ask.audience, &ask.tool).await?;
         self.check(&callable, &ask.args).await?;
+        let rules = self.0.rules.of(org).await?;
+        self.0.pace.take(org, rules.calls_per_minute().as_ref())?;
+        let most = rules.concurrent_calls();
         if self.may_follow(&ask, &callable)
-            && let Some(asked) = self.ask_behind(org, &ask, &callable).await?
+            && let Some(asked) = self.ask_behind(org, &ask, &callable, most.as_ref()).await?
         {
             return Ok(asked);
         }
         let asks_somebody = callable.tool.effective.requires_confirmation.value;
         // Boxed, like what follows from it: the calls that are many do not come here.
-        match Box::pin(self.record(org, &ask, &callable, asks_somebody)).await {
+        match Box::pin(self.record(org, &ask, &callable, asks_somebody, most.as_ref())).await {
             Err(RecordError::KeyTaken) => {
                 let call = self.asked_before(org, &ask).await?;
                 let gone = || ApiError::new(Code::Conflict, "another request with this key came at the same moment");
@@ -163,12 +169,13 @@ impl Calls {
         ask: &Ask,
         callable: &Callable,
         asks_somebody: bool,
+        most: Option<&Quota>,
     ) -> Result<Recorded, RecordError> {
         let id = ToolCallId::generate();
         // Before the record: whoever finds it must find that it runs. What is not recorded gives its place back.
         let running = match asks_somebody {
             true => None,
-            false => Some(self.take_place(org, ask.chat, id, callable, ask.company.clone())?),
+            false => Some(self.take_place(org, ask.chat, id, callable, ask.company.clone(), most)?),
         };
         match (self.insert(org, ask, callable, id, asks_somebody).await, running) {
             (Ok(call), running) => Ok(Recorded { call, running }),
@@ -213,7 +220,7 @@ impl Calls {
             error => error.into(),
         })?;
         let details = asked_details(&call, call.status);
-        tx.audit(&ask.who, "tool_call.asked", &id.to_string(), &details).await?;
+        tx.audit(&ask.who, Action::ToolCallAsked, &id.to_string(), &details).await?;
         tx.commit_chat().await?;
         debug_assert_eq!(asks_somebody, call.status == CallStatus::Pending);
         Ok(call)

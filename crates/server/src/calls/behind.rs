@@ -12,6 +12,7 @@ use super::live::Live;
 use super::{Ask, Asked, Calls};
 use crate::api::error::ApiError;
 use crate::resolution::Bounds;
+use crate::rules::Quota;
 use crate::toolsets::{Callable, Runs};
 
 /// How a chat stands, as far as a call has to know.
@@ -66,9 +67,10 @@ impl Calls {
         org: &OrgId,
         ask: &Ask,
         callable: &Arc<Callable>,
+        most: Option<&Quota>,
     ) -> Result<Option<Asked>, ApiError> {
         let id = ToolCallId::generate();
-        let place = self.take_place(org, ask.chat, id, callable, ask.company.clone())?;
+        let place = self.take_place(org, ask.chat, id, callable, ask.company.clone(), most)?;
         let call = Arc::new(ToolCall {
             id,
             chat_id: ask.chat,

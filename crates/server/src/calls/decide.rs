@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kitbag_model::{
-    CallError, CallErrorCode, CallStatus, ChatId, ContentHash, Decision, OrgId, Timestamp, ToolCall, ToolCallId,
-    args_digest,
+    Action, Audience, CallError, CallErrorCode, CallStatus, ChatId, ContentHash, Decision, OrgId, Timestamp, ToolCall,
+    ToolCallId, args_digest,
 };
 use serde_json::{Map, Value, json};
 
@@ -20,6 +20,8 @@ pub(crate) struct Verdict {
     /// What was looked at.
     pub(crate) digest: Option<ContentHash>,
     pub(crate) who: String,
+    /// Whose eyes looked at it.
+    pub(crate) audience: Audience,
 }
 
 impl Calls {
@@ -55,14 +57,14 @@ impl Calls {
             drop(tx);
             return Err(self.too_late(org, call).await);
         };
-        tx.audit(&decision.by, "tool_call.denied", &denied.id.to_string(), &details(&denied)).await?;
+        tx.audit(&decision.by, Action::ToolCallDenied, &denied.id.to_string(), &details(&denied)).await?;
         tx.commit().await?;
         self.tell(org, &denied);
         Ok(denied)
     }
 
     async fn approve(&self, org: &OrgId, call: ToolCall, verdict: Verdict) -> Result<Asked, ApiError> {
-        let callable = self.0.toolsets.callable(org, &call.tool_id).await?;
+        let callable = self.0.toolsets.callable(org, verdict.audience, &call.tool_id).await?;
         if call.generation.as_ref() != Some(&callable.generation) {
             let message =
                 format!("the tool {} was changed since this call was asked for; ask for it again", call.tool_id);
@@ -71,7 +73,8 @@ impl Calls {
         let edited = verdict.args.filter(|args| *args != call.args);
         self.check(&callable, edited.as_ref().unwrap_or(&call.args)).await?;
         let company = self.companies().get(&call.id).cloned();
-        let place = self.take_place(org, call.chat_id, call.id, &callable, company)?;
+        let most = self.0.rules.of(org).await?.concurrent_calls();
+        let place = self.take_place(org, call.chat_id, call.id, &callable, company, most.as_ref())?;
         let decision = Decision { approved: true, by: verdict.who, at: Timestamp::now() };
         match self.record_approval(org, &call, &decision, edited.as_ref()).await {
             Ok(Some(approved)) => {
@@ -112,7 +115,7 @@ impl Calls {
             details["argsAskedFor"] = Value::Object(call.args.clone());
             details["args"] = Value::Object(approved.args.clone());
         }
-        tx.audit(&decision.by, "tool_call.approved", &approved.id.to_string(), &details).await?;
+        tx.audit(&decision.by, Action::ToolCallApproved, &approved.id.to_string(), &details).await?;
         tx.commit().await?;
         Ok(Some(approved))
     }

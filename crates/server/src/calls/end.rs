@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_model::{CallError, CallErrorCode, CallStatus, ChatId, OrgId, ToolCall, ToolCallId};
+use kitbag_model::{Action, CallError, CallErrorCode, CallStatus, ChatId, OrgId, ToolCall, ToolCallId};
 use serde_json::json;
 
 use super::live::Live;
@@ -30,7 +30,7 @@ impl Calls {
                 let mut tx = self.0.store.write(org).await?;
                 let ended = tx.end_call(chat, id, CallStatus::Pending, &why).await?;
                 if let Some(ended) = ended {
-                    tx.audit(who, "tool_call.cancelled", &id.to_string(), &json!({ "chatId": chat })).await?;
+                    tx.audit(who, Action::ToolCallCancelled, &id.to_string(), &json!({ "chatId": chat })).await?;
                     tx.commit().await?;
                     self.tell(org, &ended);
                     return Ok(ended);
@@ -43,7 +43,7 @@ impl Calls {
                 Some(live) => {
                     live.end(why);
                     let mut tx = self.0.store.write(org).await?;
-                    tx.audit(who, "tool_call.cancelled", &id.to_string(), &json!({ "chatId": chat })).await?;
+                    tx.audit(who, Action::ToolCallCancelled, &id.to_string(), &json!({ "chatId": chat })).await?;
                     tx.commit().await?;
                     let asked = Asked { call: Arc::new(call), live: Some(live) };
                     self.wait(org, asked).await.map(Arc::unwrap_or_clone)

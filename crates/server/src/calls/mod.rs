@@ -13,6 +13,8 @@ mod hear;
 mod live;
 mod mcp;
 mod node;
+mod pace;
+mod places;
 mod plan;
 mod queue;
 mod run;
@@ -23,28 +25,29 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kitbag_model::{CallStatus, ChatId, OrgId, Timestamp, ToolCall, ToolCallId};
-use kitbag_python::Workers;
-use kitbag_runner::Schemas;
-use kitbag_store::Store;
-use serde_json::Value;
-use tokio::sync::Semaphore;
-
 use crate::api::calls::ToolCallView;
 use crate::api::error::ApiError;
 use crate::app::Settings;
 use crate::events::Events;
 use crate::recent::Recent;
+use crate::rules::Rules;
 use crate::servers::Servers;
 use crate::stage::Stage;
 use crate::toolsets::Toolsets;
 use crate::workspaces::Workspaces;
+use kitbag_model::{CallStatus, ChatId, OrgId, Timestamp, ToolCall, ToolCallId};
+use kitbag_python::Workers;
+use kitbag_runner::Schemas;
+use kitbag_store::Store;
+use serde_json::Value;
 
 pub(crate) use ask::{Ask, Asked};
 pub(crate) use behind::Stand;
 pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
 use live::Lives;
+use pace::Pace;
+use places::Places;
 pub(crate) use plan::{TOOLSET, WORKSPACE};
 use queue::Queue;
 
@@ -144,6 +147,7 @@ pub(crate) struct Rooms {
     pub(crate) servers: Servers,
     pub(crate) events: Events,
     pub(crate) stage: Stage,
+    pub(crate) rules: Rules,
 }
 
 /// All calls of a server. Clones share them.
@@ -158,6 +162,7 @@ struct Inner {
     servers: Servers,
     events: Events,
     stage: Stage,
+    rules: Rules,
     settings: CallSettings,
     schemas: Schemas,
     /// What this server is called in the records of calls.
@@ -166,14 +171,15 @@ struct Inner {
     /// Who made the calls that wait for a yes, as far as they wait too.
     companies: Mutex<HashMap<ToolCallId, Arc<Company>>>,
     queue: Queue,
-    places: Arc<Semaphore>,
+    pace: Pace,
+    places: Places,
     /// The state that the workspace of a chat is at.
     stands: Recent<(OrgId, ChatId), Stand>,
 }
 
 impl Calls {
     pub(crate) fn new(settings: &Settings, store: &Store, rooms: Rooms) -> Self {
-        let Rooms { workspaces, toolsets, workers, servers, events, stage } = rooms;
+        let Rooms { workspaces, toolsets, workers, servers, events, stage, rules } = rooms;
         let node = node::name(&settings.data).into();
         let settings = settings.calls.clone();
         Self(Arc::new(Inner {
@@ -184,12 +190,14 @@ impl Calls {
             servers,
             events,
             stage,
+            rules,
             schemas: Schemas::default(),
             node,
             lives: Lives::default(),
             companies: Mutex::default(),
             queue: Queue::new(settings.max_queue_per_chat, settings.max_queue),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            pace: Pace::default(),
+            places: Places::new(AT_ONCE),
             stands: Recent::default(),
             settings,
         }))

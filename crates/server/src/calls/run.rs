@@ -20,11 +20,13 @@ use tracing::Instrument;
 
 use super::behind::Record;
 use super::live::{Live, NotTaken};
+use super::places::Running;
 use super::plan::BlobsOf;
 use super::queue::Ticket;
 use super::{Calls, Company, hear};
 use crate::api::error::{ApiError, Code};
 use crate::edge::words;
+use crate::rules::Quota;
 use crate::toolsets::{Callable, Runs};
 use crate::workspaces::{Lease, WorkspaceError};
 
@@ -53,8 +55,9 @@ impl Calls {
         id: ToolCallId,
         callable: &Callable,
         company: Option<Arc<Company>>,
+        most: Option<&Quota>,
     ) -> Result<Place, ApiError> {
-        let ticket = self.0.queue.enter(org, chat, !matches!(callable.runs, Runs::Mcp { .. }))?;
+        let ticket = self.0.queue.enter(org, chat, !matches!(callable.runs, Runs::Mcp { .. }), most)?;
         let live = self.0.lives.add(org, chat, id, callable.toolset(), company).map_err(|reason| match reason {
             NotTaken::Closed => ApiError::new(Code::Unavailable, "the server is stopping; try again"),
             NotTaken::There => ApiError::new(Code::Conflict, "somebody else decides about this call just now"),
@@ -139,9 +142,9 @@ impl Calls {
     }
 
     /// Waits for the workspace, and then for a place among those that run.
-    async fn turn(&self, org: &OrgId, chat: ChatId) -> (Lease, Option<tokio::sync::OwnedSemaphorePermit>) {
+    async fn turn(&self, org: &OrgId, chat: ChatId) -> (Lease, Running) {
         let lease = self.0.workspaces.lease(org, chat).await;
-        let place = Arc::clone(&self.0.places).acquire_owned().await.ok();
+        let place = self.0.places.take(org).await;
         (lease, place)
     }
 
@@ -288,7 +291,7 @@ impl RunError {
     /// What the call's record says.
     fn told(&self) -> CallError {
         match self {
-            Self::Workspace(WorkspaceError::Cas(error @ CasError::Limit { .. })) => {
+            Self::Workspace(error @ (WorkspaceError::Cas(CasError::Limit { .. }) | WorkspaceError::NoRoom(_))) => {
                 CallError::new(CallErrorCode::QuotaExceeded, error.to_string())
             }
             Self::Workspace(WorkspaceError::Cas(CasError::InUse { .. })) => {

@@ -2,12 +2,13 @@
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header;
+use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio_stream::StreamExt;
 
 use crate::api::error::{ApiError, Code};
+use crate::api::{skills, toolsets};
 use crate::app::App;
 use crate::transfer::takes_files;
 
@@ -17,7 +18,7 @@ pub(crate) async fn refuse_large(State(app): State<App>, request: Request, next:
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let most = match takes_files(request.method(), route) {
         true => app.settings().max_upload_bytes,
-        false => app.settings().max_body_bytes as u64,
+        false => (app.settings().max_body_bytes as u64).max(largest_json(request.method(), route)),
     };
     match announced {
         Some(length) if length > most => {
@@ -28,6 +29,16 @@ pub(crate) async fn refuse_large(State(app): State<App>, request: Request, next:
             ))
         }
         _ => Ok(next.run(request).await),
+    }
+}
+
+/// How large a body that holds skills may be; 0 for all others.
+fn largest_json(method: &Method, route: &str) -> u64 {
+    let route = route.strip_prefix("/v1/orgs/{org}").unwrap_or_default();
+    match (method.as_str(), route) {
+        ("POST", "/toolsets") | ("PUT", "/toolsets/{id}") => toolsets::LARGEST as u64,
+        ("POST", "/skills/check") => skills::check::LARGEST as u64,
+        _ => 0,
     }
 }
 

@@ -22,7 +22,8 @@ fn takes_its_time(method: &Method, route: &str) -> bool {
     let calls = ["/chats/{chat}/tool-calls", "/chats/{chat}/tool-calls/{callId}/decision"];
     let others = ["/chats/{chat}/tool-calls/{callId}/cancel", "/toolsets/{id}/prepare"];
     let servers = ["/mcp-servers/{serverKey}/reconnect", "/mcp-servers/{serverKey}/test"];
-    *method == Method::POST && [&calls, &others, &servers].iter().any(|routes| routes.contains(&route))
+    let gallery = ["/toolsets/{id}/publish", "/toolset-gallery/{slug}/adopt"];
+    *method == Method::POST && [&calls, &others, &servers, &gallery].iter().any(|routes| routes.contains(&route))
 }
 
 /// Whether a route is our own MCP endpoint. What is asked there has a line of its own in the log, and there is much of it.

@@ -2,12 +2,16 @@
 //!
 //! The bus holds a bounded number of events. A listener that is too slow misses some, is told so, and never slows anybody down.
 
+mod sight;
+
 use std::sync::Arc;
 
-use kitbag_model::{ChatId, OrgId, ServerKey};
+use kitbag_model::{ChatId, OrgId, ServerKey, UserId};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, Receiver, Sender};
 use tokio::sync::watch;
+
+pub(crate) use sight::Sight;
 
 /// So many events wait for the slowest listener.
 const WAITING: usize = 1024;
@@ -75,6 +79,12 @@ impl Events {
     /// Becomes true when there will be no more.
     pub(crate) fn over(&self) -> watch::Receiver<bool> {
         self.over.subscribe()
+    }
+
+    /// The members of an organisation, or the invitations into it, are others than before.
+    pub(crate) fn members_changed(&self, org: &OrgId, user: Option<UserId>, reason: &str) {
+        let user = user.map(|user| user.to_string());
+        self.publish(org, None, "members_changed", json!({ "userId": user, "reason": reason }));
     }
 
     /// Lets all listeners go.

@@ -22,7 +22,13 @@ impl View {
         approved: bool,
     ) -> Result<Asked, ApiError> {
         let (calls, call) = (self.app.calls(), asked.call);
-        let verdict = |approve| Verdict { approve, args: None, digest: Some(call.args_sha256), who: self.person() };
+        let verdict = |approve| Verdict {
+            approve,
+            args: None,
+            digest: Some(call.args_sha256),
+            who: self.person(),
+            audience: self.audience,
+        };
         if approved {
             return calls.decide(&self.org, call.chat_id, call.id, verdict(true)).await;
         }

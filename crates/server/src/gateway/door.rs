@@ -5,10 +5,12 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use kitbag_mcp::serve::Fault;
 use kitbag_model::resolution::{Lists, from_request};
-use kitbag_model::{OrgId, Scope, ServerKey, ToolsetId};
+use kitbag_model::{Audience, OrgId, Scope, ServerKey, ToolsetId};
 use serde::Deserialize;
 
-use crate::access::caller::{Principal, Proven, authenticate};
+use crate::access::caller::{Principal, authenticate_at};
+use crate::access::issuers::lent::Door;
+use crate::access::issuers::resource;
 use crate::access::origin::only;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
@@ -24,7 +26,7 @@ pub(super) enum Place {
 /// What the path names.
 #[derive(Deserialize)]
 pub(crate) struct Named {
-    org: Option<String>,
+    pub(super) org: Option<String>,
     id: Option<String>,
     #[serde(rename = "serverKey")]
     server: Option<String>,
@@ -34,25 +36,18 @@ pub(crate) struct Named {
 pub(super) struct Guest {
     pub(super) org: OrgId,
     pub(super) who: String,
+    /// Whose eyes look at the toolsets.
+    pub(super) audience: Audience,
     pub(super) place: Place,
 }
 
 impl Guest {
     /// Who it is, and whether there is such a place. What belongs to another organisation is not there.
     pub(super) async fn new(app: &App, parts: &Parts, Path(named): Path<Named>) -> Result<Self, ApiError> {
-        let principal = match (authenticate(app, &parts.method, &parts.headers).await?, named.org) {
-            (proven, Some(org)) => proven.of(app, &org).await?,
-            (Proven::Token(principal), None) => principal,
-            (Proven::Person(_), None) => {
-                let message = "a person may be a member of several organisations: use /v1/orgs/{org}/mcp";
-                return Err(ApiError::new(Code::BadRequest, message));
-            }
-        };
-        let Principal { org, scopes, who, .. } = principal;
-        if !scopes.contains(Scope::Use) {
-            let message = format!("this needs a token with the scope \"use\"; this one has {:?}", scopes.to_string());
-            return Err(ApiError::new(Code::Forbidden, message));
-        }
+        let principal = Self::proven(app, parts, named.org).await;
+        let principal = principal.map_err(|error| resource::challenged(app, parts, error))?;
+        let audience = Audience::of(&principal.org, principal.role, principal.user);
+        let Principal { org, who, .. } = principal;
         let place = match (named.id, named.server) {
             (Some(id), _) => {
                 let missing = || ApiError::new(Code::ToolsetNotFound, format!("there is no toolset {id:?}"));
@@ -64,13 +59,42 @@ impl Guest {
             }
             (None, None) => Place::Everything,
         };
-        Ok(Self { org, who, place })
+        Ok(Self { org, who, audience, place })
     }
 
-    /// Who must be told apart from all others.
-    pub(super) fn owner(&self) -> String {
-        format!("{} {}", self.org, self.who)
+    /// Who it is, if it may use tools.
+    async fn proven(app: &App, parts: &Parts, org: Option<String>) -> Result<Principal, ApiError> {
+        // It would stand in logs and in histories, on the way here and behind.
+        let query = parts.uri.query().unwrap_or_default();
+        if url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token") {
+            let message = "a token is taken from the Authorization header alone, and this one is in the address";
+            let has_another = parts.headers.contains_key(header::AUTHORIZATION);
+            return Err(ApiError::new(if has_another { Code::BadRequest } else { Code::Unauthorized }, message));
+        }
+        let proven = authenticate_at(app, &door(parts), &parts.method, &parts.headers).await?;
+        let principal = match org {
+            Some(org) => proven.of(app, &org).await?,
+            None => proven.only(app).await?,
+        };
+        if !principal.scopes.contains(Scope::Use) {
+            let has = principal.scopes.to_string();
+            let message = format!("this needs a token with the scope \"use\"; this one has {has:?}");
+            return Err(ApiError::new(Code::Forbidden, message));
+        }
+        Ok(principal)
     }
+
+    /// Who must be told apart from all others. Somebody who is not what they were when a session began has to begin another: a session
+    /// serves what its owner saw then.
+    pub(super) fn owner(&self) -> String {
+        let sees = if self.audience == Audience::Everything { "" } else { " (member)" };
+        format!("{} {}{sees}", self.org, self.who)
+    }
+}
+
+/// The door that a request knocks at.
+pub(super) fn door(parts: &Parts) -> Door {
+    Door::Mcp(parts.uri.path().to_owned())
 }
 
 /// What a request asks for beside its message.

@@ -1,6 +1,7 @@
 //! The endpoints over HTTP.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -11,8 +12,9 @@ use axum::response::{IntoResponse, Response};
 use kitbag_mcp::serve::{self, Events, Front, Heard, Reply, Visit};
 use tokio_stream::StreamExt;
 
-use super::door::{Guest, Named, Wishes};
+use super::door::{Guest, Named, Wishes, door};
 use super::view::View;
+use crate::access::stay::Stay;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
 
@@ -24,12 +26,13 @@ pub(crate) async fn post(
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
+    let org = named.org.clone();
     let guest = Guest::new(&app, &parts, named).await?;
     let (owner, place) = (guest.owner(), parts.uri.path().to_owned());
     let Some(body) = incoming(&app, &owner, &parts, body).await? else { return Ok(no_json()) };
     let visit = Visit { owner: &owner, place: &place, headers: &parts.headers };
     let reply = app.gateway().front.post(&visit, &body, || served(&app, guest, &owner, &parts.headers, &query));
-    Ok(answered(reply.await))
+    Ok(answered(reply.await, || staying(&app, org, &parts)))
 }
 
 /// A client wants to hear what is said by itself.
@@ -58,10 +61,11 @@ async fn of_session(
     wanted: fn(&Front, &Visit<'_>) -> Reply,
 ) -> Result<Response, ApiError> {
     let (parts, _) = request.into_parts();
+    let org = named.org.clone();
     let guest = Guest::new(app, &parts, named).await?;
     let owner = guest.owner();
     let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
-    Ok(answered(wanted(&app.gateway().front, &visit)))
+    Ok(answered(wanted(&app.gateway().front, &visit), || staying(app, org, &parts)))
 }
 
 /// A client of the older way opens its stream.
@@ -72,12 +76,13 @@ pub(crate) async fn open_sse(
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let (parts, _) = request.into_parts();
+    let org = named.org.clone();
     let guest = Guest::new(&app, &parts, named).await?;
     let owner = guest.owner();
     let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
     let reply =
         app.gateway().front.open_sse(&visit, "/messages", || served(&app, guest, &owner, &parts.headers, &query));
-    Ok(answered(reply.await))
+    Ok(answered(reply.await, || staying(&app, org, &parts)))
 }
 
 /// A message of a client of the older way.
@@ -95,7 +100,7 @@ pub(crate) async fn message(
     let asked = query.0.unwrap_or_default();
     let line = url::form_urlencoded::parse(asked.as_bytes()).find(|(name, _)| name == serve::LINE);
     let line = line.map(|(_, line)| line.into_owned()).unwrap_or_default();
-    Ok(answered(app.gateway().front.message(&visit, &line, &body)))
+    Ok(plain(app.gateway().front.message(&visit, &line, &body)))
 }
 
 /// What a guest is served, with the wishes of its request.
@@ -117,7 +122,7 @@ fn is_json(parts: &Parts) -> bool {
 
 fn no_json() -> Response {
     let fault = serve::Fault::new(-32000, "a message is `application/json`").with_status(415);
-    answered(Reply::fault(None, fault))
+    plain(Reply::fault(None, fault))
 }
 
 /// The bytes of a message that may come in; none if it is not even said to be JSON.
@@ -137,8 +142,18 @@ async fn incoming(app: &App, owner: &str, parts: &Parts, body: Body) -> Result<O
     Ok(Some(body))
 }
 
-/// What goes back.
-fn answered(reply: Reply) -> Response {
+/// Whoever stays for what is said later.
+fn staying(app: &App, org: Option<String>, parts: &Parts) -> Option<Stay> {
+    Some(Stay::new(app, door(parts), org, parts))
+}
+
+/// What goes back at once.
+fn plain(reply: Reply) -> Response {
+    answered(reply, || None)
+}
+
+/// What goes back. A stream ends when whoever reads it may no longer be here.
+fn answered(reply: Reply, stay: impl FnOnce() -> Option<Stay>) -> Response {
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match reply.body {
         serve::Body::Empty => status.into_response(),
@@ -146,8 +161,8 @@ fn answered(reply: Reply) -> Response {
             let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             (status, [json], text).into_response()
         }
-        serve::Body::Events(events) => streamed(status, Stream::Events(events)),
-        serve::Body::Line(heard) => streamed(status, Stream::Line(heard)),
+        serve::Body::Events(events) => streamed(status, Stream::Events(events), stay()),
+        serve::Body::Line(heard) => streamed(status, Stream::Line(heard), stay()),
     };
     if let Some(session) = reply.session.and_then(|session| HeaderValue::from_str(&session).ok()) {
         response.headers_mut().insert("mcp-session-id", session);
@@ -173,27 +188,39 @@ impl Stream {
     }
 }
 
-fn streamed(status: StatusCode, stream: Stream) -> Response {
+fn streamed(status: StatusCode, stream: Stream, stay: Option<Stay>) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
-    (status, headers, Body::from_stream(pieces(stream))).into_response()
+    (status, headers, Body::from_stream(pieces(stream, stay))).into_response()
 }
 
-fn pieces(mut stream: Stream) -> impl tokio_stream::Stream<Item = Result<String, Infallible>> {
+fn pieces(mut stream: Stream, stay: Option<Stay>) -> impl tokio_stream::Stream<Item = Result<String, Infallible>> {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     tokio::spawn(async move {
+        let mut out = pin!(async move {
+            match stay {
+                Some(stay) => stay.over().await,
+                None => std::future::pending().await,
+            }
+        });
         loop {
             let next = tokio::select! {
                 next = stream.next() => next,
-                // Who hung up hears nothing any more.
+                // Who hung up hears nothing any more, and who may no longer be here neither.
                 () = sender.closed() => return,
+                () = &mut out => return,
             };
             match next {
                 Some(piece) => {
-                    if sender.send(piece).await.is_err() {
+                    let sent = tokio::select! {
+                        sent = sender.send(piece) => sent,
+                        // A reader that takes nothing must not be let stay by that.
+                        () = &mut out => return,
+                    };
+                    if sent.is_err() {
                         return;
                     }
                 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use kitbag_mcp::serve::Fault;
 use kitbag_model::resolution::Lists;
 use kitbag_model::tool_search::ToolSearch;
-use kitbag_model::{OrgId, ServerKey, ToolId};
+use kitbag_model::{Audience, OrgId, ServerKey, ToolId};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
@@ -21,6 +21,9 @@ use crate::toolsets::{Provider, Tool};
 
 /// So many are kept.
 const MOST: usize = 256;
+
+/// Whose tools, and whose eyes look at them.
+type Whose<'a> = (&'a OrgId, Audience);
 
 /// A tool on the menu.
 pub(super) struct Entry {
@@ -72,8 +75,9 @@ impl Menu {
         Arc::clone(if stateless { newest } else { session })
     }
 
-    async fn make(app: &App, org: &OrgId, place: &Place, lists: &Lists) -> Result<Self, Fault> {
-        if !is_there(app, org, place).await? {
+    async fn make(app: &App, whose: Whose<'_>, place: &Place, lists: &Lists) -> Result<Self, Fault> {
+        let (org, audience) = whose;
+        if !is_there(app, whose, place).await? {
             let message = match place {
                 Place::Everything => String::new(),
                 Place::Toolset(id) => format!("there is no toolset {:?}", id.as_str()),
@@ -86,9 +90,10 @@ impl Menu {
             Place::Toolset(id) => Extent::Toolset(id.as_str()),
             Place::Server(key) => Extent::Server(key),
         };
-        let resolution = app.resolve_in(org, extent, lists).await.map_err(|error| match error {
+        let resolution = app.resolve_in(org, audience, extent, lists).await.map_err(|error| match error {
             ResolveError::Lists(problems) => refused(&problems.to_string()),
             ResolveError::Toolsets(error) => super::tools::fault(error.into()),
+            ResolveError::Store(error) => super::tools::fault(error.into()),
         })?;
         let dynamic = resolution.resolved.dynamic;
         let mut servers: Vec<ServerKey> = resolution.pending().cloned().collect();
@@ -127,7 +132,7 @@ impl Menu {
 }
 
 /// Whether there is what an address is about.
-async fn is_there(app: &App, org: &OrgId, place: &Place) -> Result<bool, Fault> {
+async fn is_there(app: &App, (org, audience): Whose<'_>, place: &Place) -> Result<bool, Fault> {
     let toolset = match place {
         Place::Everything => return Ok(true),
         Place::Toolset(id) if id.as_str() == "builtin" => return Ok(true),
@@ -136,7 +141,7 @@ async fn is_there(app: &App, org: &OrgId, place: &Place) -> Result<bool, Fault> 
     };
     let read = async { app.store().read_beside(org).await?.installed(toolset).await };
     let found = read.await.map_err(|error| super::tools::fault(error.into()))?;
-    Ok(found.is_some_and(|one| match place {
+    Ok(found.filter(|one| audience.sees(&one.toolset)).is_some_and(|one| match place {
         Place::Server(key) => one.servers.iter().any(|server| one.server_key(&server.server) == *key),
         _ => true,
     }))
@@ -207,7 +212,7 @@ fn raw(value: &Value) -> Arc<RawValue> {
 
 /// The menus that were made lately.
 #[derive(Default)]
-pub(super) struct Menus(Mutex<HashMap<(OrgId, Place, Lists), Kept>>);
+pub(super) struct Menus(Mutex<HashMap<(OrgId, Audience, Place, Lists), Kept>>);
 
 struct Kept {
     edition: (u64, u64),
@@ -216,20 +221,20 @@ struct Kept {
 
 impl Menus {
     /// The menu for these wishes.
-    pub(super) async fn get(app: &App, org: &OrgId, place: &Place, lists: &Lists) -> Result<Arc<Menu>, Fault> {
+    pub(super) async fn get(app: &App, whose: Whose<'_>, place: &Place, lists: &Lists) -> Result<Arc<Menu>, Fault> {
         // Where others write too nobody knows what is still true.
         let Some(edition) = app.store().edition() else {
-            return Box::pin(Menu::make(app, org, place, lists)).await.map(Arc::new);
+            return Box::pin(Menu::make(app, whose, place, lists)).await.map(Arc::new);
         };
         let edition = (edition, app.servers().version());
-        let key = (org.clone(), place.clone(), lists.clone());
+        let key = (whose.0.clone(), whose.1, place.clone(), lists.clone());
         let menus = &app.gateway().menus.0;
         if let Some(kept) = menus.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
             && kept.edition == edition
         {
             return Ok(Arc::clone(&kept.menu));
         }
-        let menu = Arc::new(Box::pin(Menu::make(app, org, place, lists)).await?);
+        let menu = Arc::new(Box::pin(Menu::make(app, whose, place, lists)).await?);
         let mut kept = menus.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST {
             kept.clear();

@@ -119,6 +119,7 @@ impl View {
             key: None,
             at_once: false,
             who: self.who.clone(),
+            audience: self.audience,
             bounds: stand.bounds(),
             company: Some(Arc::clone(&company)),
         };

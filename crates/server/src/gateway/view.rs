@@ -8,7 +8,7 @@ use kitbag_mcp::manager::{APP, ServerState, UI};
 use kitbag_mcp::serve::{Ask, Client, Fault, Hello, Service, Voice};
 use kitbag_mcp::shallow::Shallow;
 use kitbag_model::resolution::Lists;
-use kitbag_model::{ChatId, OrgId, ServerKey};
+use kitbag_model::{Audience, ChatId, OrgId, ServerKey};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -34,6 +34,8 @@ pub(super) struct View {
     pub(super) who: String,
     /// The same, for who must be told apart from all others.
     pub(super) owner: String,
+    /// Whose eyes look at the toolsets.
+    pub(super) audience: Audience,
     pub(super) place: Place,
     lists: Lists,
     named: Option<ChatId>,
@@ -63,18 +65,19 @@ impl Offer {
 impl View {
     /// What a guest with these wishes is served. Wrong wishes are told, and serve nothing.
     pub(super) async fn open(app: &App, guest: Guest, owner: String, wishes: Wishes) -> Result<Arc<Self>, Fault> {
-        let Guest { org, who, place } = guest;
+        let Guest { org, who, audience, place } = guest;
         let named = match &wishes.chat {
             Some(text) => Some(chat::named(app, &org, text).await?),
             None => None,
         };
-        let menu = Menus::get(app, &org, &place, &wishes.lists).await?;
+        let menu = Menus::get(app, (&org, audience), &place, &wishes.lists).await?;
         let offer = offer(app, &org, &place, &menu).await?;
         Ok(Arc::new(Self {
             app: app.clone(),
             org,
             who,
             owner,
+            audience,
             place,
             lists: wishes.lists,
             named,
@@ -88,7 +91,7 @@ impl View {
 
     /// The tools that there are now.
     pub(super) async fn menu(&self) -> Result<Arc<Menu>, Fault> {
-        Menus::get(&self.app, &self.org, &self.place, &self.lists).await
+        Menus::get(&self.app, (&self.org, self.audience), &self.place, &self.lists).await
     }
 
     /// Whether tasks are calls of ours. Else they are the only server's own.

@@ -6,9 +6,10 @@ use axum::body::Bytes;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use utoipa::openapi::OpenApi as Document;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
+use crate::access::permissions;
 use crate::router::endpoints;
 
 /// The frame that the endpoints are put into.
@@ -19,22 +20,29 @@ use crate::router::endpoints;
         (name = "chats", description = "Conversations, each with a workspace of its own."),
         (name = "messages", description = "The tree of a chat."),
         (name = "workspace", description = "The folder of a chat, and every state it was ever in."),
+        (name = "gallery", description = "What organisations publish for everybody, and how it is adopted."),
         (name = "people", description = "Signing in, and what a person may see and change of themselves."),
         (name = "organizations", description = "Tenants, their members, and ways in."),
         (name = "tokens", description = "Who may enter, and with which rights."),
+        (name = "audit", description = "Who did what."),
         (name = "operations", description = "For those who run the server."),
     ),
     security(("token" = [])),
-    modifiers(&BearerScheme),
+    modifiers(&Schemes),
 )]
 pub(crate) struct ApiDoc;
 
-struct BearerScheme;
+/// How one proves who one is.
+struct Schemes;
 
-impl Modify for BearerScheme {
+impl Modify for Schemes {
     fn modify(&self, document: &mut Document) {
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
-        document.components.get_or_insert_default().add_security_scheme("token", SecurityScheme::Http(scheme));
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(scheme));
+        let about = "What a browser gets when somebody signs in. The name has the port of the server in it.";
+        let cookie = ApiKeyValue::with_description("kitbag_8700", about);
+        components.add_security_scheme("cookie", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     }
 }
 
@@ -44,6 +52,7 @@ pub fn document() -> Document {
     // What takes the rest of a path is marked with `*` in our routes; OpenAPI has no word for it.
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    permissions::declare(&mut document);
     document
 }
 

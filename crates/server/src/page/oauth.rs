@@ -4,8 +4,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use kitbag_mcp::auth::Callback;
-use kitbag_model::{OrgId, Scope, Secret, ServerKey};
+use kitbag_model::{Action, OrgId, Scope, Secret, ServerKey};
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::access::caller::authenticate;
 use crate::access::session;
@@ -16,7 +17,7 @@ use crate::app::App;
 use crate::servers::begun::{LIFETIME, person};
 
 /// It shows a few words and can do nothing.
-const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+pub(super) const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 /// What a browser may bring to the start.
 #[derive(Deserialize)]
@@ -44,7 +45,7 @@ pub(crate) async fn start(
         return Err(ApiError::new(Code::Forbidden, "this needs the scope \"manage\""));
     }
     let key: ServerKey = key.parse().map_err(|_| not_found())?;
-    let begun = sign_in::begin(&app, &principal.org, &key).await?;
+    let begun = sign_in::begin(&app, &principal.org, &principal.who, &key).await?;
     Ok(Redirect::to(&sign_in::link(&app, begun)).into_response())
 }
 
@@ -91,6 +92,11 @@ pub(crate) async fn callback(
     let who = value.as_ref().map(person).unwrap_or_default();
     let mut page = match app.servers().authorizer().finish(&org, &who, callback).await {
         Ok(finished) => {
+            // No person comes along; who began is in a line of its own.
+            let server = finished.server.to_string();
+            if let Err(error) = app.note(&org, "server", Action::McpServerSignedIn, &server, &json!({})).await {
+                tracing::error!(%error, %server, "signed in, and the audit has no line of it");
+            }
             if let Err(error) = app.servers().reconnect(&org, &finished.server).await {
                 tracing::warn!(%error, server = %finished.server, "signed in, and not connected");
             }
@@ -104,9 +110,9 @@ pub(crate) async fn callback(
     page
 }
 
-fn shown(status: StatusCode, text: &str) -> Response {
-    let escaped: String = text
-        .chars()
+/// A text as it may stand in markup.
+pub(super) fn escaped(text: &str) -> String {
+    text.chars()
         .map(|c| match c {
             '<' => "&lt;".to_owned(),
             '>' => "&gt;".to_owned(),
@@ -114,7 +120,11 @@ fn shown(status: StatusCode, text: &str) -> Response {
             '"' => "&quot;".to_owned(),
             c => c.to_string(),
         })
-        .collect();
+        .collect()
+}
+
+fn shown(status: StatusCode, text: &str) -> Response {
+    let escaped = escaped(text);
     let page = format!("<!doctype html><meta charset=\"utf-8\"><title>Kitbag</title><p>{escaped}</p>\n");
     (status, [(header::CONTENT_SECURITY_POLICY, POLICY)], Html(page)).into_response()
 }

@@ -1,7 +1,7 @@
 //! Whether a call may be made at all: the chat's selectors and, for whoever is bound by them, the organisation's lists.
 
 use kitbag_model::resolution::{ChatSelectors, Lists, Verdict};
-use kitbag_model::{OrgId, ServerId, ToolId};
+use kitbag_model::{Audience, OrgId, ServerId, ToolId};
 
 use crate::api::error::{ApiError, Code};
 use crate::toolsets::Toolsets;
@@ -26,9 +26,15 @@ impl Bounds {
 
     /// Whether a tool, named by its one id, is within. What the lists leave out does not exist for those who are bound by them; what a
     /// chat leaves out is said to be left out.
-    pub(crate) async fn check(&self, toolsets: &Toolsets, org: &OrgId, id: &ToolId) -> Result<(), ApiError> {
+    pub(crate) async fn check(
+        &self,
+        toolsets: &Toolsets,
+        org: &OrgId,
+        audience: Audience,
+        id: &ToolId,
+    ) -> Result<(), ApiError> {
         if let Some(lists) = &self.lists {
-            let catalogue = toolsets.catalogue_of_names(org).await?;
+            let catalogue = toolsets.catalogue_of_names(org, audience).await?;
             let view = catalogue.view();
             if !view.resolve_anyway(lists).0.admits(&view, id) {
                 return Err(ApiError::new(Code::ToolNotFound, format!("there is no tool {:?}", id.to_string())));
@@ -37,7 +43,7 @@ impl Bounds {
         if self.selectors.is_empty() {
             return Ok(());
         }
-        let verdict = self.selectors(toolsets, org).await?.verdict(id, toolset_of(id));
+        let verdict = self.selectors(toolsets, org, audience).await?.verdict(id, toolset_of(id));
         let why = match verdict {
             Verdict::In => return Ok(()),
             Verdict::TakenBy(selector) => format!("its selector {selector} takes it away"),
@@ -49,11 +55,16 @@ impl Bounds {
     }
 
     /// The chat's selectors. An old id that several servers could be meant by admits nothing.
-    pub(crate) async fn selectors(&self, toolsets: &Toolsets, org: &OrgId) -> Result<ChatSelectors, ApiError> {
+    pub(crate) async fn selectors(
+        &self,
+        toolsets: &Toolsets,
+        org: &OrgId,
+        audience: Audience,
+    ) -> Result<ChatSelectors, ApiError> {
         let mut selectors = ChatSelectors::parse(self.selectors.iter().map(String::as_str));
         let old: Vec<ServerId> = selectors.old_servers();
         if !old.is_empty() {
-            let servers = toolsets.catalogue_of_names(org).await?.servers;
+            let servers = toolsets.catalogue_of_names(org, audience).await?.servers;
             for id in old {
                 if servers.iter().filter(|server| server.key.server == id).count() > 1 {
                     selectors.drop_old(&id);

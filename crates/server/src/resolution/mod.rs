@@ -5,7 +5,8 @@ mod bounds;
 mod settings;
 
 use kitbag_model::resolution::{Lists, Problems, Reason, Resolved};
-use kitbag_model::{OrgId, ServerKey};
+use kitbag_model::{Audience, OrgId, ServerKey};
+use kitbag_store::StoreError;
 use serde_json::json;
 
 pub(crate) use bounds::Bounds;
@@ -66,6 +67,8 @@ pub(crate) enum ResolveError {
     Lists(#[from] Problems),
     #[error(transparent)]
     Toolsets(#[from] ToolsetError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl From<ResolveError> for ApiError {
@@ -73,6 +76,7 @@ impl From<ResolveError> for ApiError {
         match error {
             ResolveError::Lists(problems) => wrong_lists(&problems),
             ResolveError::Toolsets(error) => error.into(),
+            ResolveError::Store(error) => error.into(),
         }
     }
 }
@@ -85,26 +89,35 @@ pub(crate) fn wrong_lists(problems: &Problems) -> ApiError {
 
 impl App {
     /// The lists that hold for everything an organisation serves.
-    pub(crate) fn lists_of(&self, org: &OrgId) -> Lists {
-        // The flags of the server are those of the organisation that owns the machine.
-        if *org == OrgId::local() { self.settings().resolution.lists.clone() } else { Lists::default() }
+    pub(crate) async fn lists_of(&self, org: &OrgId) -> Result<Lists, StoreError> {
+        // The flags of the server are those of the organisation that owns the machine; others have them as settings.
+        if *org == OrgId::local() {
+            return Ok(self.settings().resolution.lists.clone());
+        }
+        Ok(self.rules().of(org).await?.lists())
     }
 
     /// Which tools a client with these lists gets.
-    pub(crate) async fn resolve(&self, org: &OrgId, lists: &Lists) -> Result<Resolution, ResolveError> {
-        self.resolve_in(org, Extent::Everything, lists).await
+    pub(crate) async fn resolve(
+        &self,
+        org: &OrgId,
+        audience: Audience,
+        lists: &Lists,
+    ) -> Result<Resolution, ResolveError> {
+        self.resolve_in(org, audience, Extent::Everything, lists).await
     }
 
     /// The same on an endpoint that has to do with less than everything.
     pub(crate) async fn resolve_in(
         &self,
         org: &OrgId,
+        audience: Audience,
         extent: Extent<'_>,
         lists: &Lists,
     ) -> Result<Resolution, ResolveError> {
-        let catalogue = self.toolsets().catalogue(org).await?;
+        let catalogue = self.toolsets().catalogue(org, audience).await?;
         let view = catalogue.view();
-        let (global, stale) = view.resolve_anyway(&self.lists_of(org));
+        let (global, stale) = view.resolve_anyway(&self.lists_of(org).await?);
         let allowed = match extent {
             Extent::Everything => global,
             Extent::Toolset(id) => global.only_toolset(&view, id),
@@ -120,7 +133,8 @@ impl App {
         if lists.say_nothing() {
             return Ok(());
         }
-        let catalogue = self.toolsets().catalogue_of_names(&org).await.map_err(|error| vec![error.to_string()])?;
+        let catalogue = self.toolsets().catalogue_of_names(&org, Audience::Everything).await;
+        let catalogue = catalogue.map_err(|error| vec![error.to_string()])?;
         catalogue.view().resolve(lists).map(drop).map_err(|problems| problems.messages())
     }
 }

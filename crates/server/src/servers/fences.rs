@@ -39,9 +39,17 @@ impl Servers {
         is_fenced(org, server).then(|| Fence {
             home: home_of(&self.0.data, org, key),
             toolset,
-            network: is_local || self.0.shared_network,
-            open,
+            network: self.may_be_in_network(org),
+            // Whoever shares this machine with others has the whole sandbox or none.
+            open: open && is_local,
+            required: !is_local,
         })
+    }
+
+    /// Whether what runs in the sandbox for an organisation may be in this machine's own network. Whoever shares the machine reaches
+    /// what is behind its firewall only if the operator says so.
+    pub(crate) fn may_be_in_network(&self, org: &OrgId) -> bool {
+        *org == OrgId::local() || self.0.shared_network
     }
 
     /// Whether fences are left out: the machine has none, and the configuration says that this is no reason to refuse.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use kitbag_guard::child::Sandbox;
 use kitbag_guard::dial::EgressPolicy;
 use kitbag_guard::keeper::SharedKeeper;
-use kitbag_mcp::auth::{AuthError, Authorizer, ClientSettings, KeeperError, Kind, Server};
+use kitbag_mcp::auth::{AuthError, Authorizer, ClientSettings, Egress, KeeperError, Kind, Server};
 use kitbag_mcp::connection::Options;
 use kitbag_mcp::manager::{
     Configured, Manager, ManagerError, ServerState, Settings as ManagerSettings, Start, Status, Variables,
@@ -35,6 +35,7 @@ use url::Url;
 
 use crate::app::Settings;
 use crate::events::Events;
+use crate::rules::Rules;
 use crate::toolsets::Shelf;
 use begun::Tickets;
 pub(crate) use clients::{Client, ClientKey};
@@ -42,7 +43,6 @@ use clients::{Clients, SignedIn};
 pub(crate) use fences::is_fenced;
 use keeper::StoreKeeper;
 use variables::Environment;
-pub(crate) use variables::missing_variables;
 
 /// How servers are looked after.
 #[derive(Clone, Debug)]
@@ -120,6 +120,8 @@ struct Inner {
     authorizer: Arc<Authorizer>,
     clients: Arc<Clients>,
     keeper: Arc<StoreKeeper>,
+    rules: Rules,
+    variables: Arc<Environment>,
     /// Another number whenever a server is other than before.
     version: Arc<AtomicU64>,
     /// Tokens of servers that are gone, on their way back to who gave them.
@@ -162,21 +164,28 @@ impl Servers {
     }
 
     /// Nothing is connected yet.
-    pub(crate) fn new(settings: &Settings, store: &Store, events: &Events, sandboxes: SharedKeeper) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        store: &Store,
+        rules: &Rules,
+        events: &Events,
+        sandboxes: SharedKeeper,
+    ) -> Self {
         let keeper = StoreKeeper::new(store.clone(), settings.data.clone(), settings.servers.master_key.clone());
         let keeper = Arc::new(keeper);
         let clients = Arc::new(Clients::new(Arc::clone(&keeper)));
-        let egress = settings.egress.clone();
-        let policy = move |is_local: bool| policy(&egress, is_local);
-        let of_org = policy.clone();
-        let authorizer =
-            Arc::new(Authorizer::new(Arc::new(move |org| of_org(*org == OrgId::local())), Arc::clone(&keeper) as _));
+        let egress: Egress = {
+            let rules = rules.clone();
+            Arc::new(move |org| policy(rules.egress(org), org))
+        };
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&egress), Arc::clone(&keeper) as _));
+        let variables = Arc::new(Environment { operator: settings.organizations.clone() });
         let (heard, changes) = unbounded_channel();
-        let manager = |is_local: bool| {
+        let manager = || {
             let options = Options {
                 connect: settings.servers.connect,
                 answer: Duration::from_secs(60),
-                egress: policy(is_local),
+                egress: settings.egress.clone(),
                 longest_message: LONGEST_MESSAGE,
                 most_tools: MOST_TOOLS,
                 pass_environment: settings.calls.pass_environment.clone(),
@@ -186,14 +195,15 @@ impl Servers {
                     memory: settings.calls.tool_memory_bytes,
                 }),
             };
-            let mut chosen = ManagerSettings::new(options, Arc::new(Environment { is_local }));
+            let mut chosen = ManagerSettings::new(options, Arc::clone(&variables) as _);
+            chosen.egress = Some(Arc::clone(&egress));
             chosen.lazy = settings.servers.lazy;
             chosen.idle = settings.servers.idle;
             let (authorizer, clients) = (Arc::clone(&authorizer), Arc::clone(&clients));
             chosen.tokens = Some(Arc::new(SignedIn { authorizer, clients }));
             Manager::new(chosen, heard.clone())
         };
-        let (local, others) = (manager(true), manager(false));
+        let (local, others) = (manager(), manager());
         let servers = Self(Arc::new(Inner {
             data: settings.data.clone(),
             store: store.clone(),
@@ -202,6 +212,8 @@ impl Servers {
             authorizer,
             clients,
             keeper,
+            rules: rules.clone(),
+            variables: Arc::clone(&variables),
             version: Arc::default(),
             farewells: Mutex::default(),
             tickets: Tickets::default(),
@@ -232,6 +244,7 @@ impl Servers {
     /// is connected. Sign-ins of servers that are gone are forgotten.
     pub(crate) async fn follow(&self, org: &OrgId) {
         let done = async {
+            self.0.rules.of(org).await?;
             if self.is_started() {
                 self.read(org).await?;
             }
@@ -243,6 +256,8 @@ impl Servers {
     }
 
     async fn read(&self, org: &OrgId) -> Result<(), StoreError> {
+        // Whoever dials for it cannot wait to learn whom it may dial.
+        self.0.rules.of(org).await?;
         let mut tx = self.0.store.read_beside(org).await?;
         let (installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
         drop(tx);
@@ -320,11 +335,11 @@ impl Servers {
 
     /// Where a server is dialled, with every variable resolved; none if it is started.
     pub(crate) async fn url(&self, org: &OrgId, key: &ServerKey) -> Result<Option<Url>, StoreError> {
+        self.0.rules.of(org).await?;
         let installed = self.0.store.read_beside(org).await?.installed(&key.toolset).await?;
         let server = installed.as_ref().and_then(|one| one.server(key.server.as_str()));
         let Some(Launch::Remote { url, .. }) = server.map(|server| &server.server.launch) else { return Ok(None) };
-        let values = Environment { is_local: *org == OrgId::local() };
-        let resolved = url.resolve(|name| values.get(org, name));
+        let resolved = url.resolve(|name| self.0.variables.get(org, name));
         Ok(resolved.ok().and_then(|text| Url::parse(&text).ok()))
     }
 
@@ -392,9 +407,8 @@ pub fn check_master_key(data: &Path, given: Option<&Secret>) -> Result<(), Vault
     Vault::open(data, given).map(drop)
 }
 
-fn policy(egress: &EgressPolicy, is_local: bool) -> EgressPolicy {
-    let mut policy = egress.clone();
-    if is_local {
+fn policy(mut policy: EgressPolicy, org: &OrgId) -> EgressPolicy {
+    if *org == OrgId::local() {
         policy.allow.extend(THIS_MACHINE.iter().filter_map(|entry| entry.parse().ok()));
     }
     policy

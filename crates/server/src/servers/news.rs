@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kitbag_mcp::manager::Change;
 use kitbag_mcp::tool::ToolDefinition;
-use kitbag_model::{AgreedRevision, McpToolName, OrgId, Pinned, ServerKey, Timestamp};
+use kitbag_model::{Action, AgreedRevision, McpToolName, OrgId, Pinned, ServerKey, Timestamp};
 use kitbag_store::{Store, StoreError};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -75,7 +75,7 @@ pub(super) async fn remember(
         let details = json!({
             "new": names(&sight.new), "changed": names(&sight.changed), "gone": names(&sight.gone),
         });
-        tx.audit("server", "mcp_server.tools_changed", &key.to_string(), &details).await?;
+        tx.audit("server", Action::McpServerToolsChanged, &key.to_string(), &details).await?;
     }
     tx.commit().await?;
     Ok(sight.is_news())

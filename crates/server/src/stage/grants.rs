@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use kitbag_model::{ChatId, ContentHash, OrgId};
 use serde_json::Value;
+use tokio::sync::watch;
 
 /// How long a grant lasts when nobody uses it.
 const LIFE: Duration = Duration::from_secs(600);
@@ -46,9 +47,17 @@ pub(crate) struct Grant {
     call: String,
     bytes: usize,
     used: Mutex<Instant>,
+    /// Becomes true when whoever holds it has to let go.
+    over: watch::Sender<bool>,
 }
 
 impl Grant {
+    /// Is done when nobody may see it any more.
+    pub(crate) async fn over(&self) {
+        // The sender is in here, so it cannot be gone.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+
     fn touch(&self, now: Instant) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
@@ -91,7 +100,8 @@ impl Grants {
             self.0.remove(&label);
         }
         let label = new_label();
-        let grant = Grant { org: org.clone(), chat, show, call: call.to_owned(), bytes, used: Mutex::new(now) };
+        let (used, over) = (Mutex::new(now), watch::Sender::new(false));
+        let grant = Grant { org: org.clone(), chat, show, call: call.to_owned(), bytes, used, over };
         self.0.insert(label.clone(), Arc::new(grant));
         label
     }
@@ -108,6 +118,17 @@ impl Grants {
             grant.touch(now);
         }
         Some(Arc::clone(grant))
+    }
+
+    /// Forgets everything of an organisation, also what is held.
+    pub(crate) fn close_organization(&mut self, org: &OrgId) {
+        self.0.retain(|_, grant| {
+            let stays = grant.org != *org;
+            if !stays {
+                grant.over.send_replace(true);
+            }
+            stays
+        });
     }
 
     /// Forgets everything of a chat.

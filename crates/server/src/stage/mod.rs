@@ -149,6 +149,12 @@ impl Stage {
         self.grants().close(org, chat);
     }
 
+    /// Forgets everything that an organisation shows, and cuts off what goes through its frames: somebody who saw it may no longer. Whoever
+    /// still may asks anew.
+    pub fn close_organization(&self, org: &OrgId) {
+        self.grants().close_organization(org);
+    }
+
     /// What this server's own page may show in frames, as a content security policy spells it.
     pub(crate) fn frame_sources(&self) -> &str {
         &self.0.names.frame_sources

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use kitbag_model::{Builtin, Entrypoint, Installed, McpToolName, OrgId, Pin, PinState, ServerKey, ToolId, ToolsetId};
+use kitbag_model::{
+    Audience, Builtin, Entrypoint, Installed, McpToolName, OrgId, Pin, PinState, ServerKey, ToolId, ToolsetId,
+};
 use kitbag_python::{Description, Program};
 use kitbag_runner::Ready;
 use kitbag_store::StoreError;
@@ -136,7 +138,13 @@ impl From<Refusal> for ApiError {
 
 impl Toolsets {
     /// A tool, ready to be called. What its code says is found out if nobody knows it yet, however long that takes.
-    pub(crate) async fn callable(&self, org: &OrgId, id: &ToolId) -> Result<Arc<Callable>, Refusal> {
+    /// What its audience does not see is not there.
+    pub(crate) async fn callable(
+        &self,
+        org: &OrgId,
+        audience: Audience,
+        id: &ToolId,
+    ) -> Result<Arc<Callable>, Refusal> {
         let callable = match id {
             ToolId::Builtin(name) => {
                 let builtin = Builtin::find(name).ok_or_else(|| Refusal::NotFound(id.to_string()))?;
@@ -153,10 +161,13 @@ impl Toolsets {
                 let generation = program.generation.clone();
                 Arc::new(Callable::new(tool, Runs::Python { program, entrypoint }, generation, false))
             }
-            ToolId::Toolset { toolset, tool } => Arc::new(self.of_toolset(org, id, toolset, tool.as_str()).await?),
-            ToolId::Mcp { server, tool } => self.of_server(org, id, server, tool).await?,
+            ToolId::Toolset { toolset, tool } => {
+                Arc::new(self.of_toolset(org, audience, id, toolset, tool.as_str()).await?)
+            }
+            ToolId::Mcp { server, tool } => self.of_server(org, audience, id, server, tool).await?,
             ToolId::LegacyMcp { .. } => {
-                return Box::pin(self.callable(org, &self.canonical(org, id.clone()).await?)).await;
+                let id = self.canonical(org, audience, id.clone()).await?;
+                return Box::pin(self.callable(org, audience, &id)).await;
             }
         };
         if !callable.tool.toolset_enabled {
@@ -171,9 +182,16 @@ impl Toolsets {
         }
     }
 
-    async fn of_toolset(&self, org: &OrgId, id: &ToolId, toolset: &ToolsetId, name: &str) -> Result<Callable, Refusal> {
+    async fn of_toolset(
+        &self,
+        org: &OrgId,
+        audience: Audience,
+        id: &ToolId,
+        toolset: &ToolsetId,
+        name: &str,
+    ) -> Result<Callable, Refusal> {
         let not_found = || Refusal::NotFound(id.to_string());
-        let known = self.remembered(org, toolset).await?.ok_or_else(not_found)?;
+        let known = self.remembered(org, audience, toolset).await?.ok_or_else(not_found)?;
         let Known { installed: one, description: known, .. } = &*known;
         let generation = one.toolset.generation.clone().unwrap_or_default();
         let tool = one.tools.iter().find(|tool| tool.id.as_str() == name).ok_or_else(not_found)?;
@@ -195,12 +213,13 @@ impl Toolsets {
     async fn of_server(
         &self,
         org: &OrgId,
+        audience: Audience,
         id: &ToolId,
         key: &ServerKey,
         name: &McpToolName,
     ) -> Result<Arc<Callable>, Refusal> {
         let not_found = || Refusal::NotFound(id.to_string());
-        let mut known = self.remembered(org, &key.toolset).await?.ok_or_else(not_found)?;
+        let mut known = self.remembered(org, audience, &key.toolset).await?.ok_or_else(not_found)?;
         if let Some(made) = known.made(id) {
             self.servers.start_one(org).await?;
             return match self.servers.trouble(org, key).filter(|_| !self.servers.is_hopeful(org, key)) {
@@ -222,7 +241,7 @@ impl Toolsets {
         if !is_known(&known) {
             // Nobody has seen its tools yet: now somebody has to.
             self.servers.learn(org, key).await.map_err(|error| Refusal::NotConnected(format!("{key}: {error}")))?;
-            known = self.remembered(org, &key.toolset).await?.ok_or_else(not_found)?;
+            known = self.remembered(org, audience, &key.toolset).await?.ok_or_else(not_found)?;
         }
         let Known { installed, pins, made, .. } = &*known;
         let server = installed.server(key.server.as_str()).ok_or_else(not_found)?;
@@ -247,10 +266,11 @@ impl Toolsets {
     }
 
     /// A tool's id as it is written from now on: the old form of an MCP tool's becomes the new one, if one server alone is meant.
-    pub(crate) async fn canonical(&self, org: &OrgId, id: ToolId) -> Result<ToolId, Refusal> {
+    pub(crate) async fn canonical(&self, org: &OrgId, audience: Audience, id: ToolId) -> Result<ToolId, Refusal> {
         let ToolId::LegacyMcp { server, tool } = &id else { return Ok(id) };
         let all = self.store.read_beside(org).await?.all_installed().await?;
-        let servers = all.iter().flat_map(|one| one.servers.iter().map(|found| one.server_key(&found.server)));
+        let seen = all.iter().filter(|one| audience.sees(&one.toolset));
+        let servers = seen.flat_map(|one| one.servers.iter().map(|found| one.server_key(&found.server)));
         let mut keys: Vec<ServerKey> = servers.filter(|key| key.server == *server).collect();
         match (keys.pop(), keys.is_empty()) {
             (Some(key), true) => Ok(ToolId::Mcp { server: key, tool: tool.clone() }),
@@ -262,9 +282,16 @@ impl Toolsets {
         }
     }
 
-    async fn remembered(&self, org: &OrgId, toolset: &ToolsetId) -> Result<Option<Arc<Known>>, Refusal> {
+    /// What is remembered is the same for everybody; whether there is such a toolset is not.
+    async fn remembered(
+        &self,
+        org: &OrgId,
+        audience: Audience,
+        toolset: &ToolsetId,
+    ) -> Result<Option<Arc<Known>>, Refusal> {
         let read = self.read_known(org, toolset);
-        self.recent.get(self.store.edition(), (org.clone(), toolset.clone()), read).await.map_err(Refusal::Store)
+        let known = self.recent.get(self.store.edition(), (org.clone(), toolset.clone()), read).await;
+        Ok(known.map_err(Refusal::Store)?.filter(|known| audience.sees(&known.installed.toolset)))
     }
 
     /// What the database knows of a toolset.
@@ -279,6 +306,17 @@ impl Toolsets {
             pins.extend(tx.pins(&installed.server_key(&server.server)).await?);
         }
         Ok(Some(Arc::new(Known { installed, description, pins, made: Mutex::default() })))
+    }
+
+    /// An installed toolset, for who sees it. What an audience does not see is not there.
+    pub(crate) async fn seen(
+        &self,
+        org: &OrgId,
+        audience: Audience,
+        id: &ToolsetId,
+    ) -> Result<Installed, ToolsetError> {
+        let one = self.installed(org, id).await?;
+        if audience.sees(&one.toolset) { Ok(one) } else { Err(ToolsetError::NotFound(id.to_string())) }
     }
 
     /// An installed toolset.

@@ -3,13 +3,13 @@
 //! The order is that of the catalogue everywhere: built-in tools, then toolsets in the order of their installation, each with
 //! its tools as its author listed them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kitbag_model::overrides::confirmation;
 use kitbag_model::resolution::{self, ConfiguredServer, Listed, State};
 use kitbag_model::{
-    BUILTINS, Builtin, Chosen, Effective, Installed, InstalledServer, Layers, OrgId, Origin, Override, OverrideKey,
-    Pin, PythonTool, Renderer, ToolId, ToolsetId, model_name,
+    Audience, BUILTINS, Builtin, Chosen, Effective, Installed, InstalledServer, Layers, OrgId, Origin, Override,
+    OverrideKey, Pin, PythonTool, Renderer, ToolId, ToolsetId, model_name,
 };
 use kitbag_python::{Described, Description};
 use serde_json::{Map, Value, json};
@@ -103,21 +103,25 @@ pub(crate) struct Catalogue {
 }
 
 impl Toolsets {
-    /// All tools of an organisation.
-    pub(crate) async fn catalogue(&self, org: &OrgId) -> Result<Catalogue, ToolsetError> {
-        self.make_catalogue(org, true).await
+    /// All tools of an organisation that an audience sees. What it does not see is left out before names are given, so that nothing tells of
+    /// it.
+    pub(crate) async fn catalogue(&self, org: &OrgId, audience: Audience) -> Result<Catalogue, ToolsetError> {
+        self.make_catalogue(org, audience, true).await
     }
 
     /// The same without a look into anybody's code: enough to know which tools there are, and not what they are.
-    pub(crate) async fn catalogue_of_names(&self, org: &OrgId) -> Result<Catalogue, ToolsetError> {
-        self.make_catalogue(org, false).await
+    pub(crate) async fn catalogue_of_names(&self, org: &OrgId, audience: Audience) -> Result<Catalogue, ToolsetError> {
+        self.make_catalogue(org, audience, false).await
     }
 
-    async fn make_catalogue(&self, org: &OrgId, look: bool) -> Result<Catalogue, ToolsetError> {
+    async fn make_catalogue(&self, org: &OrgId, audience: Audience, look: bool) -> Result<Catalogue, ToolsetError> {
         let mut tx = self.store.read_beside(org).await?;
-        let (builtin, installed) = (tx.builtin_overrides().await?, tx.all_installed().await?);
-        let pins = tx.all_pins().await?;
+        let (builtin, mut installed) = (tx.builtin_overrides().await?, tx.all_installed().await?);
+        let mut pins = tx.all_pins().await?;
         drop(tx);
+        let hidden: HashSet<ToolsetId> =
+            installed.extract_if(.., |one| !audience.sees(&one.toolset)).map(|one| one.toolset.id).collect();
+        pins.retain(|pin| !hidden.contains(&pin.server.toolset));
         let described = if look { self.descriptions(org, &installed).await? } else { Descriptions::new() };
         let (servers, org) = (self.servers.clone(), org.clone());
         // With many patterns this is work.

@@ -2,10 +2,11 @@
 
 use kitbag_formats::bundle::Refused;
 use kitbag_model::launch::LaunchReason;
-use kitbag_model::{LaunchError, ServerKey, ToolsetId, Version};
+use kitbag_model::{LaunchError, ServerId, ServerKey, ToolsetId, Version};
 use kitbag_store::{InstallError, StoreError};
 use serde_json::json;
 
+use super::draft::DraftProblem;
 use super::shelf::ShelfError;
 use crate::api::error::{ApiError, Code};
 use crate::transfer::TransferError;
@@ -31,6 +32,9 @@ pub(crate) enum ToolsetError {
     /// The id belongs to a server that a person added.
     #[error("{0} is an MCP server that was added by itself; remove it first, or give the toolset another id")]
     IsServer(ToolsetId),
+    /// The same, of somebody who would edit it.
+    #[error("{0} was made for one MCP server: change it as a server (PUT …/mcp-servers/{0}~{0})")]
+    EditServer(ToolsetId),
     /// There is no such server.
     #[error("there is no MCP server {0:?}")]
     NoServer(String),
@@ -67,9 +71,15 @@ pub(crate) enum ToolsetError {
         /// What came.
         found: ToolsetId,
     },
-    /// A value where an organisation that shares the server must refer to a variable. Where, but not what.
-    #[error("only whole references to variables, such as ${{ENV:NAME}}, are allowed in env and headers; change {}", .0.join(", "))]
-    Literal(Vec<String>),
+    /// What an organisation that shares Kitbag with others may not store. Where, but not what.
+    #[error("{}", .0.iter().map(|(server, problem)| format!("{} of the server {server} {}", problem.field, problem.reason)).collect::<Vec<_>>().join("; "))]
+    Literal(Vec<(ServerId, LaunchError)>),
+    /// What somebody wrote is wrong: everything that is.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Draft(Vec<DraftProblem>),
+    /// It is published, and stays what people were shown.
+    #[error("Published toolsets must be unpublished before editing.")]
+    Published,
     /// Not what somebody looked at before.
     #[error("the bundle is not the one that was looked at any more; look at it again")]
     Changed,
@@ -114,8 +124,23 @@ impl From<ToolsetError> for ApiError {
             ToolsetError::NoServer(_) => Self::new(Code::NotFound, message),
             ToolsetError::Launch(problems) => launch_error(message, &problems),
             ToolsetError::NoValue { .. } => Self::new(Code::BadRequest, message),
-            ToolsetError::Literal(_) => Self::new(Code::InvalidMcpPlaceholder, message),
+            ToolsetError::Literal(problems) => {
+                let told: Vec<_> = problems
+                    .iter()
+                    .map(|(server, problem)| {
+                        json!({ "server": server, "field": problem.field.to_string(), "message": problem.reason.to_string() })
+                    })
+                    .collect();
+                Self::new(Code::InvalidMcpPlaceholder, message).with_details(json!({ "problems": told }))
+            }
+            ToolsetError::Draft(problems) => {
+                let code = problems.first().map_or(Code::BadRequest, |problem| problem.code);
+                let told: Vec<_> = problems.iter().map(DraftProblem::told).collect();
+                Self::new(code, message).with_details(json!({ "problems": told }))
+            }
+            ToolsetError::Published => Self::new(Code::BadRequest, message),
             ToolsetError::IsServer(_)
+            | ToolsetError::EditServer(_)
             | ToolsetError::Taken(_)
             | ToolsetError::OfBundle { .. }
             | ToolsetError::Another { .. }
@@ -135,10 +160,20 @@ impl From<ToolsetError> for ApiError {
     }
 }
 
-/// Everything that is wrong with how a server would be reached. A reference that is none has a code of its own.
+/// What kind of problem of a launch it is. A reference that is none has a code of its own.
+pub(super) fn launch_code(reason: &LaunchReason) -> Code {
+    match reason {
+        LaunchReason::Placeholder(_)
+        | LaunchReason::NoPlaceholders
+        | LaunchReason::NotStrict
+        | LaunchReason::LooksSecret => Code::InvalidMcpPlaceholder,
+        _ => Code::BadRequest,
+    }
+}
+
+/// Everything that is wrong with how a server would be reached.
 fn launch_error(message: String, problems: &[LaunchError]) -> ApiError {
-    let is_placeholder =
-        |problem: &LaunchError| matches!(problem.reason, LaunchReason::Placeholder(_) | LaunchReason::NoPlaceholders);
+    let is_placeholder = |problem: &LaunchError| launch_code(&problem.reason) == Code::InvalidMcpPlaceholder;
     let code = if problems.iter().all(is_placeholder) { Code::InvalidMcpPlaceholder } else { Code::BadRequest };
     let told: Vec<_> = problems
         .iter()

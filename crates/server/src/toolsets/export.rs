@@ -7,7 +7,7 @@ use std::path::Path;
 use kitbag_formats::archive::{ArchiveWriter, WriteError};
 use kitbag_formats::bundle::MANIFEST;
 use kitbag_formats::manifest;
-use kitbag_model::{ContentHash, Hasher, Installed, OrgId, ToolsetFile, ToolsetId, WorkPath, export};
+use kitbag_model::{ContentHash, Definition, Hasher, Installed, OrgId, ToolsetFile, ToolsetId, WorkPath, export};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -53,17 +53,36 @@ impl Toolsets {
         if !suspicious.is_empty() && !force {
             return Err(ExportError::Secret(suspicious));
         }
-        let folder = installed.toolset.generation.as_ref().map(|generation| self.shelf(org).folder_of(id, generation));
-        let inbox = inbox.clone();
-        let bundle = blocking(move || {
-            let (staged, target) = inbox.create().map_err(ToolsetError::from)?;
-            write(target, &manifest::write(&definition), folder.as_deref(), &files)?;
-            Ok::<_, ToolsetError>(staged)
-        });
-        Ok((installed, bundle.await?))
+        let bundle = self.write_bundle(org, &installed, definition, files, inbox).await?;
+        Ok((installed, bundle))
     }
 
-    async fn read_all(&self, org: &OrgId, id: &ToolsetId) -> Result<(Installed, Vec<ToolsetFile>), ToolsetError> {
+    /// Writes a bundle of a toolset's files with this manifest.
+    pub(super) async fn write_bundle(
+        &self,
+        org: &OrgId,
+        installed: &Installed,
+        definition: Definition,
+        files: Vec<ToolsetFile>,
+        inbox: &Inbox,
+    ) -> Result<Staged, ToolsetError> {
+        let (id, generation) = (&installed.toolset.id, installed.toolset.generation.as_ref());
+        let folder = generation.map(|generation| self.shelf(org).folder_of(id, generation));
+        let inbox = inbox.clone();
+        blocking(move || {
+            let (staged, target) = inbox.create()?;
+            write(target, &manifest::write(&definition), folder.as_deref(), &files)?;
+            Ok(staged)
+        })
+        .await
+    }
+
+    /// A toolset with all its files.
+    pub(super) async fn read_all(
+        &self,
+        org: &OrgId,
+        id: &ToolsetId,
+    ) -> Result<(Installed, Vec<ToolsetFile>), ToolsetError> {
         let mut tx = self.store.read_beside(org).await?;
         let installed = tx.installed(id).await?.ok_or_else(|| ToolsetError::NotFound(id.to_string()))?;
         let mut files: Vec<ToolsetFile> = Vec::new();
@@ -89,9 +108,7 @@ fn write(target: File, manifest: &str, folder: Option<&Path>, files: &[ToolsetFi
             archive.file(&manifest_path, false, &mut text.as_bytes()).map_err(broken)?;
         }
         let damaged = || ToolsetError::Damaged { path: file.path.to_string() };
-        let path = folder.ok_or_else(damaged)?.join(file.path.as_str());
-        let opened = open_plain(&path).ok_or_else(damaged)?;
-        let mut content = Checked { inner: BufReader::new(opened), hasher: Some(Hasher::default()), want: file.sha256 };
+        let mut content = checked_file(folder.ok_or_else(damaged)?, file).ok_or_else(damaged)?;
         archive.file(&file.path, file.executable, &mut content).map_err(|error| match error {
             WriteError::Content { .. } => damaged(),
             error => broken(error),
@@ -102,6 +119,12 @@ fn write(target: File, manifest: &str, folder: Option<&Path>, files: &[ToolsetFi
     }
     let mut out = archive.finish().map_err(broken)?;
     io::Write::flush(&mut out).map_err(|source| broken(WriteError::Sink(source)))
+}
+
+/// A file of a toolset in its folder; reading it fails at its end if it is not what was installed.
+pub(super) fn checked_file(folder: &Path, file: &ToolsetFile) -> Option<impl Read + use<>> {
+    let opened = open_plain(&folder.join(file.path.as_str()))?;
+    Some(Checked { inner: BufReader::new(opened), hasher: Some(Hasher::default()), want: file.sha256 })
 }
 
 /// A plain file. One that somebody put a link or a pipe in place of is not opened.

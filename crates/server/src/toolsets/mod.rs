@@ -1,16 +1,21 @@
-//! Toolsets: how one comes in, goes out and goes away, what its code says, and which tools all of them make together.
+//! Toolsets: how one comes in, goes out, is published and goes away, what its code says, and which tools all of them make together.
 
+mod adopt;
 mod artifact;
 mod callable;
 mod catalogue;
 mod describe;
+mod draft;
+mod edit;
 mod error;
 mod export;
 mod import;
+mod install;
 mod parcel;
 mod plan;
 mod program;
 mod provided;
+mod publish;
 mod remove;
 mod servers;
 mod shelf;
@@ -25,12 +30,16 @@ use kitbag_python::Workers;
 use kitbag_store::Store;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
+pub(crate) use adopt::Adoption;
 use callable::Known;
 pub(crate) use callable::{Callable, Runs};
 pub(crate) use catalogue::{Catalogue, Provider, Tool};
 use describe::Describing;
+pub(crate) use draft::{Draft, RawDraft};
+pub(crate) use edit::Edited;
 pub(crate) use error::ToolsetError;
 pub(crate) use import::{Import, Imported};
+pub(crate) use install::{checked_launch, editable, lowered};
 pub(crate) use parcel::Parcel;
 pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 pub(crate) use servers::{LaunchChange, NewServer, ServerChange, Values};

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kitbag_formats::archive::{Archive, ArchiveError, Limits};
-use kitbag_formats::bundle::{Bundle, Code, Content, Finding, Refused};
+use kitbag_formats::bundle::{Bundle, Code, Content, Finding, MANIFEST, Refused};
 use kitbag_formats::import::{Download, Imported, Input, Kind, Options};
-use kitbag_model::{ContentHash, FileKind, Hasher, ToolsetFile};
+use kitbag_formats::manifest;
+use kitbag_model::{ContentHash, Definition, FileKind, Hasher, ToolsetFile, WorkPath};
 
 use super::ToolsetError;
 use super::shelf::Staging;
@@ -29,7 +30,11 @@ pub(crate) struct Parcel {
 impl Parcel {
     /// Opens what has arrived under a name. Blocks.
     pub(crate) fn open(file: &Staged, name: Option<&str>, options: &Options) -> Result<Self, ToolsetError> {
-        let bytes = file.read()?;
+        Self::read(file.read()?, name, options)
+    }
+
+    /// The same for bytes that are here already. Blocks.
+    pub(super) fn read(bytes: Vec<u8>, name: Option<&str>, options: &Options) -> Result<Self, ToolsetError> {
         let input = Input::open(&bytes, &Limits::BUNDLE)?;
         let Imported { bundle, kind, downloads } = input.read(name, options)?;
         if let (true, Some(elsewhere)) = (bundle.is_empty(), downloads.first()) {
@@ -41,6 +46,25 @@ impl Parcel {
         }
         let files = hash_all(input.archive(), &bundle).map_err(|error| Refused::from(Finding::from(&error)))?;
         Ok(Self { digest: ContentHash::of(&bytes), bytes, bundle, files, kind, downloads })
+    }
+
+    /// How many bytes came.
+    pub(super) fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Makes it a bundle with another manifest, and with a file that says so.
+    pub(super) fn with_definition(mut self, definition: Definition) -> Self {
+        let manifest = manifest::write(&definition).into_bytes();
+        let is_manifest = |path: &WorkPath| path.as_str() == MANIFEST;
+        for file in self.files.iter_mut().filter(|file| is_manifest(&file.path)) {
+            (file.sha256, file.size) = (ContentHash::of(&manifest), manifest.len() as u64);
+        }
+        for file in self.bundle.files.iter_mut().filter(|file| is_manifest(&file.path)) {
+            file.content = Content::Made(manifest.clone());
+        }
+        self.bundle.definition = definition;
+        self
     }
 
     /// Writes all files.

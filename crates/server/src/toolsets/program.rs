@@ -16,12 +16,13 @@ impl Toolsets {
         Ok(programs)
     }
 
-    /// The code of an installed toolset. It reaches the machine's network only if a person trusts it; what it leaves running
+    /// The code of an installed toolset. It reaches the machine's network only if a person trusts it and the organisation may; what it leaves running
     /// stays in the sandbox, and is listed and stopped with the chat.
     pub(super) fn program(&self, org: &OrgId, one: &Installed) -> Program {
         let files = one.toolset.generation.clone().unwrap_or_default();
         let trusted = one.is_trusted();
-        let (network, listen) = (one.permissions.network && trusted, one.permissions.listen);
+        let network = one.permissions.network && trusted && self.servers.may_be_in_network(org);
+        let listen = one.permissions.listen;
         let entry = |tool: &kitbag_model::PythonTool| Entry {
             entrypoint: tool.entrypoint.clone(),
             input_schema: tool.input_schema.clone(),

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use kitbag_model::{
-    Definition, Description, DisplayName, Install, Installed, Launch, McpServer, OrgId, Permissions, PinPolicy,
+    Action, Definition, Description, DisplayName, Install, Installed, Launch, McpServer, OrgId, Permissions, PinPolicy,
     PythonNeeds, RawLaunch, ServerId, ServerKey, SourceType, ToolsetId, Visibility,
 };
 use kitbag_store::{InstallError, StoreError, WriteTx};
 use serde_json::json;
 
-use super::import::literals;
+use super::install::{checked_launch, editable, refuse_literals};
 use super::{ToolsetError, Toolsets};
 use crate::access::caller::Author;
 
@@ -75,7 +75,7 @@ impl Toolsets {
             requires_confirmation: new.requires_confirmation,
             description: new.description,
         };
-        refuse_literals(org, &server)?;
+        refuse_literals(org, std::slice::from_ref(&server))?;
         let fingerprint = server.fingerprint();
         let mut tx = self.store.write(org).await?;
         let id = match new.id {
@@ -109,7 +109,7 @@ impl Toolsets {
             tx.trust(&id, key.server.as_str(), &fingerprint).await?;
         }
         let details = json!({ "fingerprint": fingerprint, "trusted": new.trusted, "sandbox": new.sandbox });
-        tx.audit(&by.who, "mcp_server.added", &key.to_string(), &details).await?;
+        tx.audit(&by.who, Action::McpServerAdded, &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -149,14 +149,17 @@ impl Toolsets {
         }
         let before = one.server.fingerprint();
         let server = McpServer {
-            launch: change.launch.apply(&one.server.launch)?,
+            launch: change.launch.apply(org, &one.server.launch)?,
             requires_confirmation: change.requires_confirmation.unwrap_or(one.server.requires_confirmation),
             description: change.description.clone().unwrap_or_else(|| one.server.description.clone()),
             ..one.server.clone()
         };
         let after = server.fingerprint();
+        if server != one.server || change.name.is_some() || change.id.is_some() {
+            editable(&mut tx, &key.toolset).await?;
+        }
         if server != one.server {
-            refuse_literals(org, &server)?;
+            refuse_literals(org, std::slice::from_ref(&server))?;
             tx.replace_server(&key.toolset, &server).await?;
         }
         // What a person added by hand is trusted as that person changes it. What a bundle brought needs a yes of its own, and so does
@@ -177,7 +180,7 @@ impl Toolsets {
             "fingerprint": after, "before": before, "enabled": change.enabled.flatten(), "pinPolicy": policy,
             "strictRecords": change.strict_records, "sandbox": change.sandbox,
         });
-        tx.audit(who, "mcp_server.updated", &key.to_string(), &details).await?;
+        tx.audit(who, Action::McpServerUpdated, &key.to_string(), &details).await?;
         tx.commit().await?;
         Ok(key)
     }
@@ -188,10 +191,7 @@ impl Toolsets {
         if !installed.toolset.user_mcp {
             return Err(ToolsetError::OfBundle { server: key.clone(), what: "removed" });
         }
-        self.uninstall(org, &key.toolset).await?;
-        let mut tx = self.store.write(org).await?;
-        tx.audit(who, "mcp_server.removed", &key.to_string(), &json!({})).await?;
-        Ok(tx.commit().await?)
+        self.uninstall_as(org, who, &key.toolset, Action::McpServerRemoved, key.to_string()).await
     }
 }
 
@@ -256,15 +256,9 @@ async fn rename(
     }
 }
 
-/// Organisations that share a server keep no values in it.
-fn refuse_literals(org: &OrgId, server: &McpServer) -> Result<(), ToolsetError> {
-    let literals = literals(std::slice::from_ref(server));
-    if *org == OrgId::local() || literals.is_empty() { Ok(()) } else { Err(ToolsetError::Literal(literals)) }
-}
-
 impl LaunchChange {
     /// How the server is reached after the change.
-    fn apply(self, launch: &Launch) -> Result<Launch, ToolsetError> {
+    fn apply(self, org: &OrgId, launch: &Launch) -> Result<Launch, ToolsetError> {
         let mut raw = match launch {
             // A server that was started and is dialled from now on keeps nothing of how it was started.
             Launch::Stdio { .. } if self.url.is_some() && self.command.is_none() => RawLaunch::default(),
@@ -278,7 +272,8 @@ impl LaunchChange {
         raw.cwd = self.cwd.unwrap_or(raw.cwd);
         raw.env = replaced("env", self.env, raw.env)?;
         raw.headers = replaced("headers", self.headers, raw.headers)?;
-        raw.check().map_err(ToolsetError::Launch)
+        // What was there stays, whatever would be said of it today.
+        if raw == RawLaunch::from(launch) { Ok(launch.clone()) } else { checked_launch(org, raw) }
     }
 }
 

@@ -51,7 +51,12 @@ pub(crate) fn stream_staged(staged: Staged) -> Result<Body, TransferError> {
     let length = file.metadata().map_err(failed)?.len();
     // Nobody needs its name any more.
     drop(staged);
-    Ok(stream_blob(Box::new(OpenFile(file, length)), 0, length))
+    Ok(stream_open(file, length))
+}
+
+/// A file that is open, of which so much is sent.
+pub(crate) fn stream_open(file: std::fs::File, length: u64) -> Body {
+    stream_blob(Box::new(OpenFile(file, length)), 0, length)
 }
 
 struct OpenFile(std::fs::File, u64);
@@ -82,6 +87,15 @@ pub(crate) fn stream_made(make: impl FnOnce(&mut dyn Write) -> io::Result<()> + 
             let _ = sender.blocking_send(Err(error));
         }
     });
+    Body::from_stream(ReceiverStream::new(receiver))
+}
+
+/// What a task sends, part by part: it waits for a slow reader, and hears when there is none any more.
+pub(crate) fn stream_sent<F: Future<Output = ()> + Send + 'static>(
+    send: impl FnOnce(mpsc::Sender<io::Result<Bytes>>) -> F,
+) -> Body {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    tokio::spawn(send(sender));
     Body::from_stream(ReceiverStream::new(receiver))
 }
 

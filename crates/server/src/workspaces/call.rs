@@ -40,7 +40,7 @@ impl Lease {
         self.work(move |workspace, _| {
             let writer = workspace.blobs().writer()?;
             writer.put(&hash, &bytes)?;
-            Ok(writer.finish()?)
+            Ok(writer.finish().map(drop)?)
         })
         .await
     }
@@ -68,7 +68,7 @@ impl Lease {
         (outcome.pre_manifest_id, outcome.post_manifest_id) = (pre_id, pre_id);
         let snapshot = match self.snapshot(before).await {
             Ok(snapshot) => Some(snapshot),
-            Err(WorkspaceError::Cas(error @ CasError::Limit { .. })) => {
+            Err(error @ (WorkspaceError::Cas(CasError::Limit { .. }) | WorkspaceError::NoRoom(_))) => {
                 self.go_to(before).await?;
                 self.settle().await?;
                 let message = format!("{error}; the workspace is as it was before the call");

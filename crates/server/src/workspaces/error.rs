@@ -6,6 +6,7 @@ use kitbag_store::{KeepError, StoreError};
 use rustix::io::Errno;
 
 use crate::api::error::{ApiError, Code};
+use crate::rules::Quota;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkspaceError {
@@ -24,10 +25,23 @@ pub(crate) enum WorkspaceError {
     /// A tool is at work in it.
     #[error("the tool call {0} is at work in this workspace")]
     Busy(ToolCallId),
+    /// The organisation's quota leaves no room for it.
+    #[error("{0}. Deleting chats makes room, and so does collecting what no state of a workspace needs (gc)")]
+    NoRoom(String),
     #[error(transparent)]
     Cas(#[from] CasError),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl WorkspaceError {
+    /// The same, with the quota named if that is what stands in the way.
+    pub(super) fn of_quota(self, quota: Option<&Quota>) -> Self {
+        match (self, quota) {
+            (Self::Cas(error @ CasError::NoRoom { .. }), Some(quota)) => Self::NoRoom(quota.told(&error.to_string())),
+            (error, _) => error,
+        }
+    }
 }
 
 impl From<KeepError> for WorkspaceError {
@@ -62,6 +76,10 @@ impl From<WorkspaceError> for ApiError {
                 Self::new(Code::Unavailable, "another process works with this workspace; try again later")
             }
             WorkspaceError::Cas(error @ CasError::Limit { .. }) => Self::new(Code::QuotaExceeded, error.to_string()),
+            // Room comes back when somebody makes it, which takes a while.
+            error @ (WorkspaceError::NoRoom(_) | WorkspaceError::Cas(CasError::NoRoom { .. })) => {
+                Self::new(Code::QuotaExceeded, error.to_string()).retry_after(60)
+            }
             WorkspaceError::Cas(CasError::Io { source, .. })
                 if source.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>
             {

@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use kitbag_cas::blobs::{BlobReader, Blobs};
+use kitbag_cas::blobs::{BlobReader, Blobs, LocalBlobs};
 use kitbag_cas::tree::{self, NodeMap, Tree};
 use kitbag_cas::workspace::{Snapshot, Workspace};
 use kitbag_cas::{CasError, Change, Entry, care, clear};
-use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
+use kitbag_model::{
+    Action, ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, Timestamp, WorkPath,
+};
+use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
@@ -393,14 +396,32 @@ impl Lease {
 
     /// Deletes the chat, and then its folder: the rows are gone, and with them every name of what is in it. Whether there
     /// was one.
-    pub(crate) async fn delete_chat(&self) -> Result<bool, WorkspaceError> {
-        let lease = self.clone();
+    pub(crate) async fn delete_chat(&self, who: &str) -> Result<bool, WorkspaceError> {
+        self.delete(who, None).await
+    }
+
+    /// The same for a chat that nobody touched since `before`.
+    pub(crate) async fn expire_chat(&self, before: Timestamp, who: &str) -> Result<bool, WorkspaceError> {
+        self.delete(who, Some(before)).await
+    }
+
+    async fn delete(&self, who: &str, untouched: Option<Timestamp>) -> Result<bool, WorkspaceError> {
+        let (lease, who) = (self.clone(), who.to_owned());
         uncancelled(async move {
             let Held { workspaces, org, chat, .. } = &*lease.0;
             let mut tx = workspaces.store.write(org).await?;
-            if !tx.delete_chat(*chat).await? {
+            let deleted = match untouched {
+                Some(before) => tx.expire_chat(*chat, before).await?,
+                None => tx.delete_chat(*chat).await?,
+            };
+            if !deleted {
                 return Ok(false);
             }
+            let (action, details) = match untouched {
+                Some(before) => (Action::ChatExpired, json!({ "untouchedSince": before })),
+                None => (Action::ChatDeleted, json!({})),
+            };
+            tx.audit(&who, action, &chat.to_string(), &details).await?;
             // Before the rows are gone: nobody would know of the folder any more.
             if workspaces.exists(org, *chat) {
                 lease.with_home(clear::doom).await?;
@@ -420,7 +441,15 @@ impl Lease {
 
     async fn remove(&self) -> Result<(), WorkspaceError> {
         *self.0.slot.workspace.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.with_home(clear::remove_doomed).await
+        let (meter, _) = self.0.workspaces.metered(&self.0.org).await?;
+        self.with_home(move |home| {
+            // What cannot be counted is counted anew when somebody is refused.
+            let taken = meter.left().map(|_| LocalBlobs::stored(home).unwrap_or_default());
+            clear::remove_doomed(home)?;
+            meter.give_back(taken.unwrap_or_default());
+            Ok(())
+        })
+        .await
     }
 
     /// Works beside the workspace on a thread that may block.
@@ -439,6 +468,7 @@ impl Lease {
         work: impl FnOnce(&mut Workspace, &StoredNodes<'_>) -> Result<T, WorkspaceError> + Send + 'static,
     ) -> Result<T, WorkspaceError> {
         let lease = self.clone();
+        let (_, quota) = self.0.workspaces.metered(&self.0.org).await?;
         let runtime = Handle::current();
         let done = tokio::task::spawn_blocking(move || {
             let Held { workspaces, org, chat, slot, .. } = &*lease.0;
@@ -451,7 +481,8 @@ impl Lease {
             let nodes = StoredNodes { store: &workspaces.store, org, chat: *chat, known: &slot.nodes, runtime };
             work(workspace, &nodes)
         });
-        done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        let done = done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        done.map_err(|error| error.of_quota(quota.as_ref()))
     }
 }
 

@@ -7,6 +7,7 @@
 mod call;
 mod error;
 mod lease;
+mod meter;
 mod nodes;
 mod upload;
 
@@ -25,6 +26,8 @@ use tokio::sync::watch;
 
 use crate::events::Events;
 use crate::home;
+use crate::rules::{Quota, Rules};
+use meter::{Meter, Metered, Meters};
 
 pub(crate) use error::WorkspaceError;
 pub(crate) use lease::Lease;
@@ -39,6 +42,8 @@ pub(crate) struct Workspaces {
     data: PathBuf,
     store: Store,
     limits: Limits,
+    rules: Rules,
+    meters: Meters,
     events: Events,
     open: Arc<Mutex<Slots>>,
 }
@@ -57,8 +62,23 @@ pub(crate) struct Slot {
 }
 
 impl Workspaces {
-    pub(crate) fn new(data: PathBuf, store: Store, limits: Limits, events: Events) -> Self {
-        Self { data, store, limits, events, open: Arc::default() }
+    pub(crate) fn new(data: PathBuf, store: Store, limits: Limits, rules: Rules, events: Events) -> Self {
+        Self { data, store, limits, rules, meters: Meters::default(), events, open: Arc::default() }
+    }
+
+    /// Has the quota of an organisation, if it has one, hold for whatever is kept from now on.
+    async fn metered(&self, org: &OrgId) -> Result<(Arc<Meter>, Option<Quota>), WorkspaceError> {
+        let quota = self.rules.of(org).await?.workspace_bytes();
+        let meter = self.meters.of(org);
+        meter.hold(quota.as_ref().map(|quota| quota.most), self.homes(org)).await?;
+        Ok((meter, quota))
+    }
+
+    /// Says no before files are taken that there is no room for. How much they bring that is not there already is found out when they
+    /// have come.
+    pub(crate) async fn has_room(&self, org: &OrgId) -> Result<(), WorkspaceError> {
+        let (meter, quota) = self.metered(org).await?;
+        meter.check(1).map_err(|error| WorkspaceError::from(error).of_quota(quota.as_ref()))
     }
 
     /// Waits for the right to change a chat's workspace, however long a tool has it.
@@ -195,7 +215,7 @@ impl Workspaces {
 
     fn open_workspace(&self, org: &OrgId, chat: ChatId) -> Result<Workspace, WorkspaceError> {
         let home = self.home(org, chat);
-        let blobs = Arc::new(LocalBlobs::open(&home)?);
+        let blobs = Arc::new(Metered { blobs: LocalBlobs::open(&home)?, meter: self.meters.of(org) });
         let mut workspace = Workspace::open(&home, blobs, self.limits)?;
         workspace.watch();
         Ok(workspace)

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use kitbag_model::{CallStatus, ChatId, Content, OrgId, Role, Timestamp, ToolCall};
-use uuid::Uuid;
+use kitbag_model::{Action, CallStatus, ChatId, Content, OrgId, Role, Timestamp, ToolCall};
 
 use super::queue::Line;
-use crate::calls::{asked_details, to_json};
+use crate::audit::{NewLine, asked_details};
+use crate::calls::to_json;
 use crate::error::StoreError;
 use crate::messages::StandRow;
 use crate::row::At;
@@ -181,22 +181,16 @@ impl WriteTx {
     }
 
     async fn add_audit(&mut self, lines: &[&Line]) -> Result<(), StoreError> {
-        let org = self.org.to_string();
-        insert_many!(
-            self,
-            "INSERT INTO audit (organization_id, id, at, actor, action, subject, details) ",
-            lines,
-            |row, line| {
-                row.push_bind(org.clone())
-                    .push_bind(Uuid::now_v7().to_string())
-                    .push_bind(At(line.call.started_at))
-                    .push_bind(line.call.asked_by.clone())
-                    .push_bind("tool_call.asked")
-                    .push_bind(line.call.id.to_string())
-                    .push_bind(to_json(&asked_details(&line.call, CallStatus::Running)));
+        fn asked<'a>(line: &&'a Line) -> NewLine<'a> {
+            NewLine {
+                at: line.call.started_at,
+                actor: &line.call.asked_by,
+                action: Action::ToolCallAsked,
+                subject: line.call.id.to_string(),
+                details: asked_details(&line.call, CallStatus::Running),
             }
-        );
-        Ok(())
+        }
+        self.add_lines(&lines.iter().map(asked).collect::<Vec<_>>()).await
     }
 
     /// Records the end of a call that is recorded as running. If its chat is gone, so is the call.

@@ -42,6 +42,9 @@ pub(crate) fn all() -> &'static [Migration] {
         11 "0011_mcp_chats",
         12 "0012_people",
         13 "0013_gallery",
+        15 "0015_settings",
+        16 "0016_issuers",
+        17 "0017_audit",
     ]
 }
 

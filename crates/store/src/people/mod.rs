@@ -13,6 +13,7 @@ use crate::store::{Store, uncancelled};
 use crate::tx::{Edition, Inner, Tx, WriteTx, on};
 
 pub use members::RoleError;
+pub use own::UnlinkError;
 
 /// A transaction bound to one person. Dropped without [`PersonTx::commit`], it leaves no trace.
 pub struct PersonTx {

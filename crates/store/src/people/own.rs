@@ -1,11 +1,14 @@
 //! A person's own row, the names they sign in with, and where they are a member.
 
-use kitbag_model::{Email, Identity, NewPerson, OrgId, OrgRole, Person, PersonName, Secret, Timestamp};
+use kitbag_model::{
+    Email, Identity, LinkedIdentity, NewLinkedIdentity, NewPerson, OrgId, OrgRole, Person, PersonName, Secret,
+    Timestamp,
+};
 
 use super::PersonTx;
 use crate::error::StoreError;
 use crate::row::{At, row};
-use crate::tx::{execute, on};
+use crate::tx::{Inner, execute, on};
 
 row!(PersonRow {
     email: String,
@@ -15,6 +18,27 @@ row!(PersonRow {
 });
 
 row!(MembershipRow { organization_id: String, role: String });
+
+row!(LinkedRow {
+    id: String,
+    issuer: String,
+    label: Option<String>,
+    created_at: At,
+});
+
+/// Why a name that an issuer has for somebody stays.
+#[derive(Debug, thiserror::Error)]
+pub enum UnlinkError {
+    /// There is no such name of theirs.
+    #[error("there is no such identity")]
+    Missing,
+    /// They could not sign in any more.
+    #[error("it is the only way in that is left")]
+    LastWay,
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 impl PersonTx {
     /// The person that this transaction is bound to, if they exist.
@@ -62,6 +86,59 @@ impl PersonTx {
                 .bind(self.user.to_string())
                 .bind(At(Timestamp::now()))
         )?;
+        Ok(())
+    }
+
+    /// Another name of theirs, which an issuer has for them. [`StoreError::Exists`] if it is somebody's.
+    pub async fn link_identity(&mut self, link: &NewLinkedIdentity) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query("INSERT INTO identities (id, user_id, issuer, label, created_at) VALUES ($1, $2, $3, $4, $5)")
+                .bind(link.identity.as_str())
+                .bind(self.user.to_string())
+                .bind(&link.issuer)
+                .bind(link.label.as_deref())
+                .bind(At(Timestamp::now()))
+        )?;
+        Ok(())
+    }
+
+    /// The names that issuers have for them, oldest first.
+    pub async fn linked_identities(&mut self) -> Result<Vec<LinkedIdentity>, StoreError> {
+        let rows: Vec<LinkedRow> = on!(self, c => sqlx::query_as(
+            "SELECT id, issuer, label, created_at FROM identities
+             WHERE user_id = $1 AND issuer IS NOT NULL ORDER BY created_at, id")
+            .bind(self.user.to_string()).fetch_all(c))?;
+        let read = |row: LinkedRow| LinkedIdentity {
+            id: row.id,
+            issuer: row.issuer,
+            label: row.label,
+            created_at: row.created_at.0,
+        };
+        Ok(rows.into_iter().map(read).collect())
+    }
+
+    /// Takes a name of an issuer away, unless nothing else would let them in again. Two that go at once wait for each other.
+    pub async fn unlink_identity(&mut self, id: &str) -> Result<(), UnlinkError> {
+        if let Inner::Postgres(tx) = &mut self.inner {
+            let lock = "SELECT id FROM users WHERE id = $1 FOR UPDATE";
+            sqlx::query(lock).bind(self.user.to_string()).execute(&mut **tx).await.map_err(StoreError::from)?;
+        }
+        let links = self.linked_identities().await?;
+        if !links.iter().any(|link| link.id == id) {
+            return Err(UnlinkError::Missing);
+        }
+        let has_password = self.found().await?.is_some_and(|person| person.password_hash.is_some());
+        if links.len() == 1 && !has_password {
+            return Err(UnlinkError::LastWay);
+        }
+        execute!(
+            self,
+            sqlx::query("DELETE FROM identities WHERE user_id = $1 AND id = $2 AND issuer IS NOT NULL")
+                .bind(self.user.to_string())
+                .bind(id)
+        )
+        .map_err(StoreError::from)?;
         Ok(())
     }
 

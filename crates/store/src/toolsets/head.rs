@@ -2,9 +2,8 @@
 
 use std::str::FromStr;
 
-use kitbag_model::{Installed, Timestamp, Toolset, ToolsetId};
+use kitbag_model::{Audience, SkillId, Timestamp, Toolset, ToolsetId, UserId, Visibility};
 
-use super::parts::PartsRow;
 use crate::error::StoreError;
 use crate::page::Page;
 use crate::row::{At, row};
@@ -75,9 +74,11 @@ impl<Mode> Tx<Mode> {
         row.map(Toolset::try_from).transpose()
     }
 
-    /// Toolsets by id, behind `after`; only those that were made for one MCP server, or only the others, if that is asked.
+    /// Toolsets by id that an audience sees, behind `after`; only those that were made for one MCP server, or only the others, if that is
+    /// asked.
     pub async fn toolsets(
         &mut self,
+        audience: Audience,
         user_mcp: Option<bool>,
         after: Option<&ToolsetId>,
         limit: u32,
@@ -85,56 +86,83 @@ impl<Mode> Tx<Mode> {
         let rows: Vec<ToolsetRow> = on!(self, c => sqlx::query_as(
             "SELECT id, name, version, description, enabled, user_mcp, installed_at, updated_at, source_type, source_ref,
                     visibility, public_slug, published_at, adopted_from, created_by_user_id, updated_by_user_id, generation
-             FROM toolsets WHERE organization_id = $1 AND id > $2 AND (NOT $3 OR user_mcp = $4) ORDER BY id LIMIT $5")
+             FROM toolsets WHERE organization_id = $1 AND id > $2 AND (NOT $3 OR user_mcp = $4)
+                   AND ($6 OR visibility <> 'private' OR created_by_user_id = $7)
+             ORDER BY id LIMIT $5")
             .bind(self.org.as_str()).bind(after.map_or("", ToolsetId::as_str))
-            .bind(user_mcp.is_some()).bind(user_mcp.unwrap_or_default()).bind(i64::from(limit) + 1).fetch_all(c))?;
+            .bind(user_mcp.is_some()).bind(user_mcp.unwrap_or_default()).bind(i64::from(limit) + 1)
+            .bind(audience.only().is_none()).bind(audience.only().flatten().map(|user| user.to_string()))
+            .fetch_all(c))?;
         Page::from_rows(rows, limit)
     }
 
-    /// One toolset with its parts.
-    pub async fn installed(&mut self, id: &ToolsetId) -> Result<Option<Installed>, StoreError> {
-        match self.toolset(id).await? {
-            Some(toolset) => self.with_parts(toolset).await,
-            None => Ok(None),
-        }
-    }
-
-    /// All toolsets with their parts, in the order in which they were installed.
-    pub async fn all_installed(&mut self) -> Result<Vec<Installed>, StoreError> {
+    /// All toolsets without their parts, in the order in which they were installed.
+    pub(super) async fn all_toolsets(&mut self) -> Result<Vec<Toolset>, StoreError> {
         let rows: Vec<ToolsetRow> = on!(self, c => sqlx::query_as(
             "SELECT id, name, version, description, enabled, user_mcp, installed_at, updated_at, source_type, source_ref,
                     visibility, public_slug, published_at, adopted_from, created_by_user_id, updated_by_user_id, generation
              FROM toolsets WHERE organization_id = $1 ORDER BY installed_at, id")
             .bind(self.org.as_str()).fetch_all(c))?;
-        let mut all = Vec::with_capacity(rows.len());
-        for row in rows {
-            all.extend(self.with_parts(row.try_into()?).await?);
-        }
-        Ok(all)
-    }
-
-    /// None if somebody removed it meanwhile: a transaction that writes sees what others do.
-    async fn with_parts(&mut self, toolset: Toolset) -> Result<Option<Installed>, StoreError> {
-        let id = &toolset.id;
-        let row: Option<PartsRow> = on!(self, c => sqlx::query_as(
-            "SELECT python, permissions FROM toolsets WHERE organization_id = $1 AND id = $2")
-            .bind(self.org.as_str()).bind(id.as_str()).fetch_optional(c))?;
-        let Some((python, permissions)) = row.map(PartsRow::read).transpose()? else { return Ok(None) };
-        Ok(Some(Installed {
-            tools: self.tools_of(id).await?,
-            servers: self.servers_of(id).await?,
-            skills: self.skills_of(id).await?,
-            bundle_overrides: self.overrides_of(id, "bundle").await?,
-            user_overrides: self.overrides_of(id, "user").await?,
-            trusted: self.trust_in(id, "").await?,
-            python,
-            permissions,
-            toolset,
-        }))
+        rows.into_iter().map(Toolset::try_from).collect()
     }
 }
 
 impl WriteTx {
+    /// A toolset, which nobody else changes until the transaction ends.
+    pub async fn lock_toolset(&mut self, id: &ToolsetId) -> Result<Option<Toolset>, StoreError> {
+        // An update that changes nothing locks the row on either database.
+        execute!(
+            self,
+            sqlx::query("UPDATE toolsets SET visibility = visibility WHERE organization_id = $1 AND id = $2")
+                .bind(self.org.as_str())
+                .bind(id.as_str())
+        )?;
+        self.toolset(id).await
+    }
+
+    /// Changes who sees a toolset, and notes who did. Whether there is one.
+    pub async fn set_toolset_visibility(
+        &mut self,
+        id: &ToolsetId,
+        visibility: Visibility,
+        by: Option<UserId>,
+    ) -> Result<bool, StoreError> {
+        let changed = execute!(
+            self,
+            sqlx::query(
+                "UPDATE toolsets SET visibility = $3, updated_at = $4, updated_by_user_id = $5
+                 WHERE organization_id = $1 AND id = $2"
+            )
+            .bind(self.org.as_str())
+            .bind(id.as_str())
+            .bind(visibility.as_str())
+            .bind(At(Timestamp::now()))
+            .bind(by.map(|user| user.to_string()))
+        )?;
+        Ok(changed > 0)
+    }
+
+    /// What a person says about a skill's being used; none: what its toolset says. Whether there is such a skill.
+    pub async fn enable_skill(
+        &mut self,
+        id: &ToolsetId,
+        skill: &SkillId,
+        enabled: Option<bool>,
+    ) -> Result<bool, StoreError> {
+        let changed = execute!(
+            self,
+            sqlx::query(
+                "UPDATE toolset_skills SET user_enabled = $4
+                 WHERE organization_id = $1 AND toolset_id = $2 AND id = $3"
+            )
+            .bind(self.org.as_str())
+            .bind(id.as_str())
+            .bind(skill.as_str())
+            .bind(enabled)
+        )?;
+        Ok(changed > 0)
+    }
+
     /// Turns a toolset on or off. Whether there is one.
     pub async fn enable_toolset(&mut self, id: &ToolsetId, enabled: bool) -> Result<bool, StoreError> {
         let changed = execute!(
@@ -148,8 +176,11 @@ impl WriteTx {
         Ok(changed > 0)
     }
 
-    /// Removes a toolset and all its rows. Whether there was one.
+    /// Removes a toolset and all its rows; settings name it no longer. Whether there was one. If it is published, it is taken back:
+    /// the gallery has nothing that nobody could take back any more.
     pub async fn uninstall_toolset(&mut self, id: &ToolsetId) -> Result<bool, StoreError> {
+        self.replace_default_toolset(id, None).await?;
+        self.take_back(id).await?;
         let deleted = execute!(
             self,
             sqlx::query("DELETE FROM toolsets WHERE organization_id = $1 AND id = $2")

@@ -328,6 +328,6 @@ pub(super) fn launch_columns(launch: &Launch) -> LaunchColumns<'_> {
     }
 }
 
-pub(super) fn to_json(value: &impl Serialize) -> String {
+pub(crate) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("what the model holds can be written as JSON")
 }

@@ -8,6 +8,8 @@ mod parts;
 mod pins;
 mod servers;
 mod trust;
+mod whole;
 
 pub use install::InstallError;
+pub(crate) use install::to_json;
 pub use pins::AcceptError;

@@ -4,6 +4,7 @@ use kitbag_model::{Override, OverrideKey, ToolsetId, overrides, renderer};
 use uuid::Uuid;
 
 use super::install::to_json;
+use super::whole::{ByToolset, Span, by_toolset};
 use crate::error::StoreError;
 use crate::row::row;
 use crate::tx::{Tx, WriteTx, execute, on};
@@ -17,6 +18,40 @@ row!(OverrideRow {
     requires_confirmation: Option<bool>,
     enabled: Option<bool>,
 });
+
+row!(OwnedRow {
+    toolset_id: String,
+    origin: String,
+    tool_id: String,
+    renderer: Option<String>,
+    renderer_config: Option<String>,
+    name_override: Option<String>,
+    description_override: Option<String>,
+    requires_confirmation: Option<bool>,
+    enabled: Option<bool>,
+});
+
+/// What is said about tools, by toolset.
+pub(super) type Said = ByToolset<(OverrideKey, Override)>;
+
+impl OwnedRow {
+    fn read(self) -> Result<(String, (OverrideKey, Override)), StoreError> {
+        let corrupt = |column| StoreError::Corrupt { column };
+        let id: ToolsetId = self.toolset_id.parse().map_err(|_| corrupt("tool_overrides.toolset_id"))?;
+        let row = OverrideRow {
+            tool_id: self.tool_id,
+            renderer: self.renderer,
+            renderer_config: self.renderer_config,
+            name_override: self.name_override,
+            description_override: self.description_override,
+            requires_confirmation: self.requires_confirmation,
+            enabled: self.enabled,
+        };
+        let (key, over) = row.read()?;
+        let key = OverrideKey::parse(&key, &id).map_err(|_| corrupt("tool_overrides.tool_id"))?;
+        Ok((self.toolset_id, (key, over)))
+    }
+}
 
 impl OverrideRow {
     pub(super) fn read(self) -> Result<(String, Override), StoreError> {
@@ -50,21 +85,16 @@ impl<'a> Stored<'a> {
 }
 
 impl<Mode> Tx<Mode> {
-    pub(super) async fn overrides_of(
-        &mut self,
-        id: &ToolsetId,
-        origin: &str,
-    ) -> Result<Vec<(OverrideKey, Override)>, StoreError> {
-        let rows: Vec<OverrideRow> = on!(self, c => sqlx::query_as(
-            "SELECT tool_id, renderer, renderer_config, name_override, description_override, requires_confirmation, enabled
-             FROM tool_overrides WHERE organization_id = $1 AND toolset_id = $2 AND origin = $3 ORDER BY position, tool_id")
-            .bind(self.org.as_str()).bind(id.as_str()).bind(origin).fetch_all(c))?;
-        let read = |row: OverrideRow| {
-            let (key, over) = row.read()?;
-            let key = OverrideKey::parse(&key, id);
-            Ok((key.map_err(|_| StoreError::Corrupt { column: "tool_overrides.tool_id" })?, over))
-        };
-        rows.into_iter().map(read).collect()
+    /// What bundles say, and what people say.
+    pub(super) async fn overrides_of(&mut self, span: Span<'_>) -> Result<(Said, Said), StoreError> {
+        let rows: Vec<OwnedRow> = on!(self, c => sqlx::query_as(
+            "SELECT toolset_id, origin, tool_id, renderer, renderer_config, name_override, description_override,
+                    requires_confirmation, enabled
+             FROM tool_overrides WHERE organization_id = $1 AND toolset_id >= $2 AND toolset_id <= $3
+             ORDER BY toolset_id, position, tool_id")
+            .bind(self.org.as_str()).bind(span.from).bind(span.to).fetch_all(c))?;
+        let (bundles, people) = rows.into_iter().partition(|row| row.origin == "bundle");
+        Ok((by_toolset(bundles, OwnedRow::read)?, by_toolset(people, OwnedRow::read)?))
     }
 }
 

@@ -8,24 +8,17 @@ use kitbag_model::{
 };
 use serde::de::DeserializeOwned;
 
+use super::whole::{ByToolset, Span, by_toolset};
 use crate::error::StoreError;
 use crate::page::Page;
 use crate::row::{At, row};
 use crate::tx::{Tx, on};
 
-row!(PartsRow { python: Option<String>, permissions: Option<String> });
-
-impl PartsRow {
-    pub(super) fn read(self) -> Result<(PythonNeeds, Permissions), StoreError> {
-        Ok((
-            json(self.python, "toolsets.python")?.unwrap_or_default(),
-            json(self.permissions, "toolsets.permissions")?.unwrap_or_default(),
-        ))
-    }
-}
+row!(NeedsRow { id: String, python: Option<String>, permissions: Option<String> });
 
 row!(FileRow { path: String, kind: String, sha256: String, size: i64, executable: bool });
 row!(ToolRow {
+    toolset_id: String,
     tool_id: String,
     name: Option<String>,
     description: Option<String>,
@@ -35,6 +28,7 @@ row!(ToolRow {
     entrypoint: Option<String>,
 });
 row!(ServerRow {
+    toolset_id: String,
     id: String,
     server_type: String,
     enabled: bool,
@@ -58,6 +52,7 @@ row!(ServerRow {
     config_sha256: Option<String>,
 });
 row!(SkillRow {
+    toolset_id: String,
     id: String,
     listed: bool,
     name: String,
@@ -212,31 +207,47 @@ impl<Mode> Tx<Mode> {
         row.map(ToolsetFile::try_from).transpose()
     }
 
-    pub(super) async fn tools_of(&mut self, id: &ToolsetId) -> Result<Vec<PythonTool>, StoreError> {
-        let rows: Vec<ToolRow> = on!(self, c => sqlx::query_as(
-            "SELECT tool_id, name, description, input_schema, requires_confirmation, enabled, entrypoint FROM tools
-             WHERE organization_id = $1 AND toolset_id = $2 ORDER BY position")
-            .bind(self.org.as_str()).bind(id.as_str()).fetch_all(c))?;
-        rows.into_iter().map(PythonTool::try_from).collect()
+    pub(super) async fn needs_of(
+        &mut self,
+        span: Span<'_>,
+    ) -> Result<ByToolset<(PythonNeeds, Permissions)>, StoreError> {
+        let rows: Vec<NeedsRow> = on!(self, c => sqlx::query_as(
+            "SELECT id, python, permissions FROM toolsets WHERE organization_id = $1 AND id >= $2 AND id <= $3")
+            .bind(self.org.as_str()).bind(span.from).bind(span.to).fetch_all(c))?;
+        by_toolset(rows, |row| {
+            let python = json(row.python, "toolsets.python")?.unwrap_or_default();
+            Ok((row.id, (python, json(row.permissions, "toolsets.permissions")?.unwrap_or_default())))
+        })
     }
 
-    pub(super) async fn servers_of(&mut self, id: &ToolsetId) -> Result<Vec<InstalledServer>, StoreError> {
+    pub(super) async fn tools_of(&mut self, span: Span<'_>) -> Result<ByToolset<PythonTool>, StoreError> {
+        let rows: Vec<ToolRow> = on!(self, c => sqlx::query_as(
+            "SELECT toolset_id, tool_id, name, description, input_schema, requires_confirmation, enabled, entrypoint
+             FROM tools WHERE organization_id = $1 AND toolset_id >= $2 AND toolset_id <= $3
+             ORDER BY toolset_id, position")
+            .bind(self.org.as_str()).bind(span.from).bind(span.to).fetch_all(c))?;
+        by_toolset(rows, |row| Ok((row.toolset_id.clone(), row.try_into()?)))
+    }
+
+    pub(super) async fn servers_of(&mut self, span: Span<'_>) -> Result<ByToolset<InstalledServer>, StoreError> {
         let rows: Vec<ServerRow> = on!(self, c => sqlx::query_as(
-            "SELECT s.id, s.server_type, s.enabled, s.user_enabled, s.command, s.args, s.cwd, s.url, s.headers, s.env,
-                    s.requires_confirmation, s.description, s.created_at, s.pin_policy, s.strict_records, s.tools_seen_at,
-                    s.agreed_revision, s.agreed_launch_sha256, s.agreed_at, s.sandbox, t.config_sha256
+            "SELECT s.toolset_id, s.id, s.server_type, s.enabled, s.user_enabled, s.command, s.args, s.cwd, s.url,
+                    s.headers, s.env, s.requires_confirmation, s.description, s.created_at, s.pin_policy,
+                    s.strict_records, s.tools_seen_at, s.agreed_revision, s.agreed_launch_sha256, s.agreed_at, s.sandbox,
+                    t.config_sha256
              FROM toolset_mcp_servers s LEFT JOIN trust_records t
                   ON t.organization_id = s.organization_id AND t.toolset_id = s.toolset_id AND t.server_id = s.id
-             WHERE s.organization_id = $1 AND s.toolset_id = $2 ORDER BY s.position")
-            .bind(self.org.as_str()).bind(id.as_str()).fetch_all(c))?;
-        rows.into_iter().map(InstalledServer::try_from).collect()
+             WHERE s.organization_id = $1 AND s.toolset_id >= $2 AND s.toolset_id <= $3
+             ORDER BY s.toolset_id, s.position")
+            .bind(self.org.as_str()).bind(span.from).bind(span.to).fetch_all(c))?;
+        by_toolset(rows, |row| Ok((row.toolset_id.clone(), row.try_into()?)))
     }
 
-    pub(super) async fn skills_of(&mut self, id: &ToolsetId) -> Result<Vec<InstalledSkill>, StoreError> {
+    pub(super) async fn skills_of(&mut self, span: Span<'_>) -> Result<ByToolset<InstalledSkill>, StoreError> {
         let rows: Vec<SkillRow> = on!(self, c => sqlx::query_as(
-            "SELECT id, listed, name, description, path, enabled, user_enabled FROM toolset_skills
-             WHERE organization_id = $1 AND toolset_id = $2 ORDER BY position")
-            .bind(self.org.as_str()).bind(id.as_str()).fetch_all(c))?;
-        rows.into_iter().map(InstalledSkill::try_from).collect()
+            "SELECT toolset_id, id, listed, name, description, path, enabled, user_enabled FROM toolset_skills
+             WHERE organization_id = $1 AND toolset_id >= $2 AND toolset_id <= $3 ORDER BY toolset_id, position")
+            .bind(self.org.as_str()).bind(span.from).bind(span.to).fetch_all(c))?;
+        by_toolset(rows, |row| Ok((row.toolset_id.clone(), row.try_into()?)))
     }
 }

@@ -173,6 +173,11 @@ impl WriteTx {
                 "",
             ),
             (
+                "UPDATE gallery_toolsets SET toolset_id = $4 WHERE organization_id = $1 AND toolset_id = $2 AND $3 = $5",
+                "",
+                "",
+            ),
+            (
                 "UPDATE tool_overrides SET toolset_id = $4,
                      tool_id = CASE WHEN substr(tool_id, 1, length($3)) = $3 THEN $5 || substr(tool_id, length($3) + 1)
                                ELSE tool_id END
@@ -193,6 +198,7 @@ impl WriteTx {
         }
         self.rename_in_calls(&format!("mcp:{from}:"), &format!("mcp:{to}:")).await?;
         self.rename_in_chats(from, to).await?;
+        self.replace_default_toolset(&from.toolset, Some(&to.toolset)).await?;
         self.uninstall_toolset(&from.toolset).await
     }
 

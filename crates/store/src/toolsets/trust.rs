@@ -2,18 +2,22 @@
 
 use kitbag_model::{ContentHash, Timestamp, ToolsetId};
 
+use super::whole::{ByToolset, Span, by_toolset};
 use crate::error::StoreError;
 use crate::row::At;
 use crate::tx::{Tx, WriteTx, execute, on};
 
 impl<Mode> Tx<Mode> {
-    /// What a server was trusted to be; `""` is the toolset itself.
-    pub(super) async fn trust_in(&mut self, id: &ToolsetId, server: &str) -> Result<Option<ContentHash>, StoreError> {
-        let found: Option<String> = on!(self, c => sqlx::query_scalar(
-            "SELECT config_sha256 FROM trust_records WHERE organization_id = $1 AND toolset_id = $2 AND server_id = $3")
-            .bind(self.org.as_str()).bind(id.as_str()).bind(server).fetch_optional(c))?;
-        let hash = found.map(|text| text.parse()).transpose();
-        hash.map_err(|_| StoreError::Corrupt { column: "trust_records.config_sha256" })
+    /// What toolsets themselves were trusted to be; their servers have trust of their own.
+    pub(super) async fn trust_in_itself(&mut self, span: Span<'_>) -> Result<ByToolset<ContentHash>, StoreError> {
+        let found: Vec<(String, String)> = on!(self, c => sqlx::query_as(
+            "SELECT toolset_id, config_sha256 FROM trust_records
+             WHERE organization_id = $1 AND toolset_id >= $2 AND toolset_id <= $3 AND server_id = ''")
+            .bind(self.org.as_str()).bind(span.from).bind(span.to).fetch_all(c))?;
+        by_toolset(found, |(toolset, hash)| {
+            let hash = hash.parse().map_err(|_| StoreError::Corrupt { column: "trust_records.config_sha256" })?;
+            Ok((toolset, hash))
+        })
     }
 }
 

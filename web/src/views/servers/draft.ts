@@ -1,5 +1,6 @@
 // What somebody writes of a server before it is one: taken apart from what they paste, put together for the API.
 import type { Schemas } from '../../api/client';
+import { session } from '../../data/session.svelte';
 import type { Server } from './standing';
 
 export interface Pair {
@@ -47,23 +48,37 @@ export function blank(): Draft {
 }
 
 export function draftOf(server: Server): Draft {
-  const kept = (names: readonly string[]) => names.map((name) => ({ name, value: '', kept: true }));
+  // What a value refers to is shown to who manages it; a value that is written out is never shown.
+  const pairs = (names: readonly string[], references: Record<string, string | null> | null) =>
+    names.map((name) => ({ name, value: references?.[name] ?? '', kept: !references?.[name] }));
   return {
     name: server.toolsetName,
     way: server.url === null ? 'command' : 'url',
     command: server.command ?? '',
     args: server.args.join('\n'),
     cwd: server.cwd ?? '',
-    env: kept(server.envNames),
+    env: pairs(server.envNames, server.env),
     url: server.url ?? '',
     serverType: server.serverType === 'sse' ? 'sse' : 'streamable-http',
-    headers: kept(server.headerNames),
+    headers: pairs(server.headerNames, server.headers),
     description: server.description ?? '',
     sandbox: server.sandbox,
     asks: server.requiresConfirmation,
     pinPolicy: server.pinPolicy,
     strictRecords: server.strictRecords,
   };
+}
+
+/** Whether values of variables and headers must be references: everywhere but where one person is on their own machine. */
+export const referencesOnly = (): boolean => session.org !== 'local';
+
+/** That rule, in words. */
+export const REFERENCE_RULE =
+  'Only a reference, exactly ${ENV:NAME} in capitals, digits and _: the secret itself is never stored.';
+
+/** Whether a value is nothing but a reference to a variable, as it must be where secrets are not stored. */
+export function isReference(value: string): boolean {
+  return /^\$\{ENV:[A-Z0-9_]{1,128}\}$/.test(value);
 }
 
 /** Arguments, one a line. An argument of several lines cannot be written so; empty lines are none. */

@@ -122,6 +122,7 @@ async function builtin(signal?: AbortSignal): Promise<Detail> {
     manifestVersion: '1',
     visibility: 'private',
     publicSlug: null,
+    publishedAt: null,
     adoptedFrom: null,
     tools: tools.filter((tool) => tool.provider === 'builtin'),
     mcpServers: [],
@@ -132,6 +133,14 @@ async function builtin(signal?: AbortSignal): Promise<Detail> {
     python: {},
   };
 }
+
+/** The published toolset that this one is a copy of. */
+export interface Origin {
+  publicSlug: string;
+  version?: string;
+}
+
+export const originOf = (toolset: Toolset): Origin | undefined => (toolset.adoptedFrom as Origin | null) ?? undefined;
 
 /** Whether there is anything in it that only happens once somebody trusts it. */
 export function needsTrust(toolset: Detail): boolean {

@@ -173,3 +173,34 @@ fn a_url_is_shown_without_its_secrets() {
         assert_eq!(masked(&Url::parse(url).unwrap()), shown);
     }
 }
+
+#[test]
+fn a_list_of_hosts_only_narrows() {
+    let listed = |hosts: &[&str]| Some(hosts.iter().map(|host| (*host).to_owned()).collect());
+    for (hosts, url, allowed) in [
+        (vec!["example.org"], "https://example.org/a", true),
+        (vec!["example.org"], "https://EXAMPLE.org./a", true),
+        (vec!["example.org"], "https://a.example.org/", false),
+        (vec!["example.org"], "https://example.org.evil.example/", false),
+        (vec!["*.example.org"], "https://a.example.org:8443/", true),
+        (vec!["*.example.org"], "https://a.b.example.org/", true),
+        (vec!["*.example.org"], "https://example.org/", false),
+        (vec!["*.example.org"], "https://evilexample.org/", false),
+        (vec!["*.example.org"], "https://.example.org/", false),
+        (vec!["xn--bcher-kva.example"], "https://bücher.example/", true),
+        (vec!["192.0.2.1", "[2001:db8::1]"], "http://0xc0000201/", false),
+        (vec!["8.8.8.8"], "http://134744072/", true),
+        (vec!["[2606:4700::1]"], "http://[2606:4700:0::1]/", true),
+        (vec![], "https://example.org/", false),
+        (vec!["127.0.0.1", "localhost"], "http://127.0.0.1/", false),
+        (vec!["127.0.0.1", "localhost"], "http://localhost/", false),
+    ] {
+        let policy = EgressPolicy { only: listed(&hosts), ..EgressPolicy::default() };
+        let Ok(parsed) = Url::parse(url) else { continue };
+        assert_eq!(policy.check_url(&parsed).is_ok(), allowed, "{hosts:?} {url}");
+    }
+    let policy = EgressPolicy { only: listed(&["example.org"]), allow_private: true, ..EgressPolicy::default() };
+    let refused = policy.check_url(&Url::parse("https://user.example/secret?key=1").unwrap()).unwrap_err();
+    assert!(matches!(refused, Refused::NotListed { .. }) && !refused.to_string().contains("secret"), "{refused}");
+    assert!(policy.check_url(&Url::parse("https://10.0.0.1/").unwrap()).is_err(), "what is not on the list stays out");
+}

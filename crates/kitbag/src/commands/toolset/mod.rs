@@ -12,7 +12,7 @@ use kitbag_formats::manifest;
 use serde_json::{Map, Value, json};
 
 use super::tool::Watch;
-use crate::cli::{OverrideFlags, Place, ToolsetCommand};
+use crate::cli::{OverrideFlags, Place, PublishCommand, ToolsetCommand};
 use crate::client::{Client, segment};
 use crate::events::Events;
 use crate::failure::Failure;
@@ -63,6 +63,7 @@ async fn dispatch(client: &Client, command: ToolsetCommand, output: &Output) -> 
             client.delete(&address(&id)).await?;
             output.result(&json!({ "uninstalled": id }), |_| format!("uninstalled {id}"))
         }
+        ToolsetCommand::Publishing(command) => publish(client, command, output).await,
         ToolsetCommand::Overrides { id } => {
             let overrides = client.get(&format!("{}/overrides", address(&id))).await?;
             output.result(&overrides, show::overrides)
@@ -87,6 +88,20 @@ async fn enable(client: &Client, id: &str, enabled: bool, output: &Output) -> Re
     let toolset = client.post(&format!("{}/enable", address(id)), &json!({ "enabled": enabled })).await?;
     let word = if enabled { "enabled" } else { "disabled" };
     output.result(&toolset, |toolset| format!("{word} {}", text(toolset, "id")))
+}
+
+async fn publish(client: &Client, command: PublishCommand, output: &Output) -> Result<ExitCode, Failure> {
+    match command {
+        PublishCommand::Publish { id, slug } => {
+            let toolset = client.post(&format!("{}/publish", address(&id)), &json!({ "publicSlug": slug })).await?;
+            output.result(&toolset, |toolset| format!("published {id} as {}", text(toolset, "publicSlug")))
+        }
+        PublishCommand::Unpublish { id, private } => {
+            let body = json!({ "visibility": if private { "private" } else { "org" } });
+            let toolset = client.post(&format!("{}/unpublish", address(&id)), &body).await?;
+            output.result(&toolset, |_| format!("unpublished {id}"))
+        }
+    }
 }
 
 async fn prepare(client: &Client, id: &str, output: &Output) -> Result<ExitCode, Failure> {

@@ -11,9 +11,10 @@ pub(super) fn toolset_table(toolsets: &[Value]) -> String {
     }
     let row = |toolset: &Value| {
         let state = if toolset["enabled"] == true { "on" } else { "off" };
-        [text(toolset, "id"), text(toolset, "version"), state, text(toolset, "name")].map(plain)
+        [text(toolset, "id"), text(toolset, "version"), state, text(toolset, "visibility"), text(toolset, "name")]
+            .map(plain)
     };
-    table(["TOOLSET", "VERSION", "", "NAME"], &toolsets.iter().map(row).collect::<Vec<_>>())
+    table(["TOOLSET", "VERSION", "", "SEEN BY", "NAME"], &toolsets.iter().map(row).collect::<Vec<_>>())
 }
 
 pub(super) fn toolset(toolset: &Value) -> String {
@@ -27,6 +28,11 @@ pub(super) fn toolset(toolset: &Value) -> String {
     if let Some(source) = toolset["sourceRef"].as_str() {
         lines.push(format!("from {}", plain(source)));
     }
+    lines.push(match (text(toolset, "visibility"), toolset["publicSlug"].as_str()) {
+        ("public", Some(slug)) => format!("public, as {}", plain(slug)),
+        ("private", _) => "private: for who made it and who manages the organisation".to_owned(),
+        (visibility, _) => format!("seen by: {}", plain(visibility)),
+    });
     let tools: Vec<_> = items("tools").iter().map(tool_row).collect();
     if !tools.is_empty() {
         lines.push(format!("\n{}", table(["TOOL", "", "RENDERER", "NAME"], &tools)));

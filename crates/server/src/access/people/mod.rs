@@ -1,6 +1,8 @@
 //! People who sign in: proven once by a password or an issuer, then by a cookie that is theirs in every organisation.
 
+pub(crate) mod admit;
 pub(crate) mod password;
+pub(crate) mod return_to;
 mod tries;
 
 use axum::extract::FromRequestParts;
@@ -53,6 +55,34 @@ pub(super) async fn prove(app: &App, cookie: &PersonCookie) -> Result<SignedIn, 
     Ok(SignedIn { user: person.id, session: cookie.id, email: person.email, display_name: person.display_name })
 }
 
+/// Whether people sign in here, or one person has the server to themselves. An operator who said where people reach it, or made an
+/// organisation, or invited somebody, has decided that; nothing decides it back.
+pub(crate) async fn are_here(app: &App) -> bool {
+    if app.settings().public_url.is_some() || app.issuers().for_people().next().is_some() || app.people_seen() {
+        return true;
+    }
+    let looked = async {
+        let local = OrgId::local();
+        let organizations = app.store().system().await?.organization_ids().await?;
+        Ok::<_, StoreError>(
+            organizations.iter().any(|org| *org != local)
+                || !app.store().read_beside(&local).await?.members(None, 1).await?.items.is_empty(),
+        )
+    };
+    match looked.await {
+        Ok(found) => {
+            if found {
+                app.see_people();
+            }
+            found
+        }
+        Err(error) => {
+            tracing::warn!(%error, "whether people sign in here could not be found out");
+            false
+        }
+    }
+}
+
 /// What somebody is in an organisation, if anything.
 pub(crate) async fn member(app: &App, org: &OrgId, user: UserId) -> Result<Option<Member>, StoreError> {
     app.store().read_beside(org).await?.member(user).await
@@ -78,7 +108,7 @@ impl FromRequestParts<App> for Person {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         match authenticate(app, &parts.method, &parts.headers).await? {
             Proven::Person(person) => Ok(Self(person)),
-            Proven::Token(_) => {
+            Proven::Token(_) | Proven::Lent(_) => {
                 Err(ApiError::new(Code::Forbidden, "this is for people who signed in; a token is no person"))
             }
         }

@@ -57,6 +57,10 @@ pub(crate) async fn get_tool_call_app(
     let (chat, id) = path.ids()?;
     let call = app.calls().find(&caller.org, chat, id).await?.ok_or_else(|| path.not_found())?;
     let ToolId::Mcp { server, tool } = &call.tool_id else { return Ok(Json(AppView::default())) };
+    // The record of a call is its chat's; the server behind it is there for who sees it.
+    if app.toolsets().seen(&caller.org, caller.audience(), &server.toolset).await.is_err() {
+        return Ok(Json(AppView::default()));
+    }
     let defined: Arc<[ToolDefinition]> =
         app.servers().manager(&caller.org).tools(&caller.org, server).unwrap_or_default();
     let found = defined.iter().find(|definition| definition.name == tool.as_str());

@@ -65,9 +65,13 @@ pub(crate) async fn call_tool(
     let no_message = || ApiError::invalid("messageId", "is not a message of this chat");
     let message = body.message_id.map(|id| id.parse().map_err(|_| no_message())).transpose()?;
     // Who may change the lists is not bound by them; an agent's token is.
-    let bounds = stand.bounds().with_lists((!caller.manages).then(|| app.lists_of(&caller.org)));
+    let lists = if caller.manages { None } else { Some(app.lists_of(&caller.org).await?) };
+    let bounds = stand.bounds().with_lists(lists);
     let (at_once, stand) = (wants_no_wait(&headers), stand.manifest);
-    let ask = Ask { chat, stand, tool, args: body.args, message, key, at_once, who: caller.who, bounds, company: None };
+    let audience = caller.audience();
+    let who = caller.who;
+    let args = body.args;
+    let ask = Ask { chat, stand, tool, args, message, key, at_once, who, audience, bounds, company: None };
     // From here on it is done to its end: a caller that goes away must not leave half of it.
     let (calls, org) = (app.calls().clone(), caller.org.clone());
     let asking = tokio::spawn(async move { calls.ask(&org, ask).await });

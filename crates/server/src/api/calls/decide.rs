@@ -47,7 +47,8 @@ pub(crate) async fn decide_tool_call(
     let (chat, id) = path.ids()?;
     let bad = |_| ApiError::invalid("digest", "must be the argsDigest of the call: 64 hexadecimal digits");
     let digest = body.digest.map(|text| text.parse()).transpose().map_err(bad)?;
-    let verdict = Verdict { approve: body.approve, args: body.args, digest, who: caller.who };
+    let verdict =
+        Verdict { approve: body.approve, args: body.args, digest, audience: caller.audience(), who: caller.who };
     let (calls, org) = (app.calls().clone(), caller.org.clone());
     let deciding = tokio::spawn(async move { calls.decide(&org, chat, id, verdict).await });
     let call = deciding.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;

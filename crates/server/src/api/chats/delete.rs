@@ -23,11 +23,8 @@ pub(crate) async fn delete_chat(
     PathOf(path): PathOf<ChatPath>,
 ) -> Result<StatusCode, ApiError> {
     let chat = path.id()?;
-    app.calls().end_chat(&caller.org, chat).await;
-    if !app.workspaces().lease(&caller.org, chat).await.delete_chat().await? {
+    if !app.delete_chat(&caller.org, chat, &caller.who).await? {
         return Err(path.not_found());
     }
-    app.stage().close_chat(&caller.org, chat);
-    app.events().chat_changed(&caller.org, chat, "deleted");
     Ok(StatusCode::NO_CONTENT)
 }

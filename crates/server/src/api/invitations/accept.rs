@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{Email, Identity, NewPerson, Person, PersonName, Secret, Timestamp, UserId};
-use kitbag_store::StoreError;
+use kitbag_model::{Action, Email, Identity, Invitation, NewPerson, Person, PersonName, Secret, Timestamp, UserId};
+use kitbag_store::{StoreError, WriteTx};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -74,24 +74,33 @@ pub(crate) async fn accept_invitation(
             (person, tx.enter(&org).await?, true)
         }
     };
-    // Whoever takes it away uses it: a second one who was as fast finds nothing to take, and nothing of theirs is kept.
-    if !tx.delete_invitation(invitation.id).await? {
-        return Err(ended());
-    }
-    tx.add_member(&person, invitation.role).await.map_err(|error| match error {
-        StoreError::Exists => ApiError::new(Code::Conflict, format!("{} is a member of {org} already", person.email)),
-        other => other.into(),
-    })?;
-    let details = json!({ "email": person.email.as_str(), "role": invitation.role.as_str() });
-    let who = format!("{} (user {})", person.email, person.id);
-    tx.audit(&who, "invitation.accept", &invitation.id.to_string(), &details).await?;
+    take_up(&mut tx, &person, &invitation).await?;
     tx.commit().await?;
+    app.events().members_changed(&org, Some(person.id), "joined");
     let view = Json(PersonView::from(person.clone()));
     if !is_new {
         return Ok((StatusCode::OK, view).into_response());
     }
     let cookie = let_in(&app, person.id, &headers).await?;
     Ok((StatusCode::OK, [(header::SET_COOKIE, cookie)], view).into_response())
+}
+
+/// Makes somebody a member by an invitation of the organisation of `tx`.
+pub(crate) async fn take_up(tx: &mut WriteTx, person: &Person, invitation: &Invitation) -> Result<(), ApiError> {
+    // Whoever takes it away uses it: a second one who was as fast finds nothing to take, and nothing of theirs is kept.
+    if !tx.delete_invitation(invitation.id).await? {
+        return Err(ended());
+    }
+    let org = tx.org().clone();
+    tx.add_member(person, invitation.role).await.map_err(|error| match error {
+        StoreError::Exists => ApiError::new(Code::Conflict, format!("{} is a member of {org} already", person.email)),
+        other => other.into(),
+    })?;
+    let details = json!({ "email": person.email.as_str(), "role": invitation.role.as_str() });
+    let who = format!("{} (user {})", person.email, person.id);
+    tx.audit(&who, Action::InvitationAccepted, &invitation.id.to_string(), &details).await?;
+    tx.audit(&who, Action::MemberAdded, &person.id.to_string(), &details).await?;
+    Ok(())
 }
 
 /// Somebody who was not known until now.

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::{Email, InvitationText, NewInvitation, OrgRole, Timestamp};
+use kitbag_model::{Action, Email, InvitationText, NewInvitation, OrgRole, Timestamp};
 use kitbag_store::WriteTx;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -63,6 +63,7 @@ pub(crate) async fn create_invitation(
     let mut tx = app.store().write(&caller.org).await?;
     let made = invite(&app, &mut tx, &caller.who, &email, role).await?;
     tx.commit().await?;
+    app.events().members_changed(&caller.org, None, "invitations");
     Ok((StatusCode::CREATED, Json(made)))
 }
 
@@ -85,7 +86,7 @@ pub(crate) async fn invite(
     };
     let made = tx.create_invitation(&new).await?;
     let details = json!({ "email": email.as_str(), "role": role.as_str() });
-    tx.audit(who, "invitation.create", &text.id.to_string(), &details).await?;
+    tx.audit(who, Action::InvitationCreated, &text.id.to_string(), &details).await?;
     let secret = text.to_secret().expose().to_owned();
     // Behind the `#` it is sent to no server and stands in no log.
     let link = format!("{}/join#{secret}", app.settings().base_url());

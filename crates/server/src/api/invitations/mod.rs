@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod create;
+pub(crate) mod hold;
 pub(crate) mod list;
 pub(crate) mod read;
 pub(crate) mod take_back;

@@ -62,7 +62,7 @@ pub(crate) async fn read_invitation(
 }
 
 /// The invitation of a text.
-pub(super) async fn open(app: &App, text: &str) -> Result<(OrgId, Invitation), ApiError> {
+pub(crate) async fn open(app: &App, text: &str) -> Result<(OrgId, Invitation), ApiError> {
     let text = InvitationText::parse(text).ok_or_else(ended)?;
     let found = app.store().read_beside(&text.org).await?.invitation(text.id).await?;
     let found = found.filter(|found| found.admits(&text.secret, Timestamp::now())).ok_or_else(ended)?;

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use kitbag_model::Action;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
@@ -39,7 +40,8 @@ pub(crate) async fn delete_invitation(
     if !tx.delete_invitation(id).await? {
         return Err(not_found());
     }
-    tx.audit(&caller.who, "invitation.delete", &path.invitation, &json!({})).await?;
+    tx.audit(&caller.who, Action::InvitationDeleted, &path.invitation, &json!({})).await?;
     tx.commit().await?;
+    app.events().members_changed(&caller.org, None, "invitations");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::caller::MayManage;
+use crate::access::caller::MayDecide;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::QueryOf;
 use crate::app::App;
@@ -71,7 +71,7 @@ pub(crate) struct ConnectionView {
 )]
 pub(crate) async fn list_connections(
     State(app): State<App>,
-    caller: MayManage,
+    caller: MayDecide,
     QueryOf(query): QueryOf<ConnectionsQuery>,
 ) -> Result<Json<ConnectionsView>, ApiError> {
     let base = match &query.address {

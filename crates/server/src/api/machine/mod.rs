@@ -3,4 +3,18 @@
 pub(crate) mod checks;
 pub(crate) mod connections;
 pub(crate) mod facts;
+pub(crate) mod reseal;
+pub(crate) mod retain;
 mod sizes;
+
+use kitbag_model::OrgId;
+
+use crate::api::error::{ApiError, Code};
+
+/// Whoever runs the server looks after it.
+fn of_the_machine(org: &OrgId) -> Result<(), ApiError> {
+    if *org == OrgId::local() {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, "this is for whoever runs the server: the organisation \"local\""))
+}

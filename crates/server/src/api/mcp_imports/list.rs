@@ -24,5 +24,5 @@ pub(crate) async fn list_importable_mcp_servers(
 ) -> Result<Json<ImportableServers>, ApiError> {
     let (mut found, unread) = of_this_machine(&caller.org).await?;
     mark_known(&app, &caller.org, &mut found).await?;
-    Ok(Json(ImportableServers::new(&caller.org, &found, &unread)))
+    Ok(Json(ImportableServers::new(&app, &caller.org, &found, &unread)))
 }

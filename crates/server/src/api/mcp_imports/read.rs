@@ -36,5 +36,5 @@ pub(crate) async fn read_importable_mcp_servers(
 ) -> Result<Json<ImportableServers>, ApiError> {
     let mut found = of_text(body.text).await?;
     mark_known(&app, &caller.org, &mut found).await?;
-    Ok(Json(ImportableServers::new(&caller.org, &found, &[])))
+    Ok(Json(ImportableServers::new(&app, &caller.org, &found, &[])))
 }

@@ -15,7 +15,7 @@ use crate::api::input::JsonBody;
 use crate::api::mcp_servers::{ServerView, live, show};
 use crate::app::App;
 use crate::elsewhere::Candidate;
-use crate::toolsets::NewServer;
+use crate::toolsets::{NewServer, lowered};
 
 /// Which servers to take.
 #[derive(Deserialize, ToSchema)]
@@ -106,7 +106,7 @@ async fn take(
     let new = NewServer {
         id: None,
         name,
-        launch: server.launch,
+        launch: lowered(&caller.org, server.launch),
         enabled: server.enabled,
         requires_confirmation: None,
         description: server.description,

@@ -8,8 +8,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api::mcp_servers::Shown;
+use crate::app::App;
 use crate::elsewhere::{Candidate, Unread};
-use crate::servers::missing_variables;
 
 /// What was found.
 #[derive(Serialize, ToSchema)]
@@ -20,9 +20,9 @@ pub(crate) struct ImportableServers {
 }
 
 impl ImportableServers {
-    pub(super) fn new(org: &OrgId, found: &[Candidate], unread: &[Unread]) -> Self {
+    pub(super) fn new(app: &App, org: &OrgId, found: &[Candidate], unread: &[Unread]) -> Self {
         Self {
-            items: found.iter().map(|one| ImportableServer::new(org, one)).collect(),
+            items: found.iter().map(|one| ImportableServer::new(app, org, one)).collect(),
             unread: unread.iter().map(UnreadFile::from).collect(),
         }
     }
@@ -108,7 +108,7 @@ fn texts(texts: &[String]) -> Vec<String> {
 }
 
 impl ImportableServer {
-    fn new(org: &OrgId, one: &Candidate) -> Self {
+    fn new(app: &App, org: &OrgId, one: &Candidate) -> Self {
         let readable = one.server.as_ref().ok();
         let masked = readable.map(|readable| export::masked(&readable.server));
         let shown = masked.as_ref().map(Shown::new).unwrap_or_default();
@@ -132,7 +132,7 @@ impl ImportableServer {
                 .map(|readable| readable.written_out.iter().map(WrittenOutValue::from).collect())
                 .unwrap_or_default(),
             missing_variables: readable
-                .map(|readable| missing_variables(org, &readable.server.launch))
+                .map(|readable| app.servers().missing_variables(org, &readable.server.launch))
                 .unwrap_or_default(),
         }
     }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use kitbag_model::{ContentHash, McpToolName};
+use kitbag_model::{Action, ContentHash, McpToolName};
 use kitbag_store::AcceptError;
 use serde::Deserialize;
 use serde_json::json;
@@ -52,7 +52,7 @@ pub(crate) async fn accept_mcp_server_pins(
         .map(str::parse)
         .transpose()
         .map_err(|error: kitbag_model::IdError| invalid("tool")(error.to_string()))?;
-    let key = find(&app, &caller.org, &path).await?.key;
+    let key = find(&app, &caller, &path).await?.key;
     let mut tx = app.store().write(&caller.org).await?;
     let no_tool = || {
         ApiError::new(Code::ToolNotFound, format!("{key} has no tool {:?}", body.tool.as_deref().unwrap_or_default()))
@@ -73,7 +73,7 @@ pub(crate) async fn accept_mcp_server_pins(
     })?;
     tx.audit(
         &caller.who,
-        "mcp_server.tools_accepted",
+        Action::McpServerToolsAccepted,
         &key.to_string(),
         &json!({ "tool": body.tool, "sha256": shown }),
     )

@@ -26,7 +26,7 @@ pub(crate) async fn add_mcp_server(
     caller: MayManage,
     JsonBody(body): JsonBody<AddServer>,
 ) -> Result<(StatusCode, Json<ServerView>), ApiError> {
-    let key = app.toolsets().add_server(&caller.org, &caller.author(), body.checked()?).await?;
+    let key = app.toolsets().add_server(&caller.org, &caller.author(), body.checked(&caller.org)?).await?;
     live::changed(&app, &caller.org, &key, "add_server").await;
     Ok((StatusCode::CREATED, Json(show(&app, &caller.org, true, &key).await?)))
 }

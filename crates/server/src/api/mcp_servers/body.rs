@@ -1,6 +1,6 @@
 //! What people say of a server, read so that no error repeats a value: env, headers and arguments may hold secrets.
 
-use kitbag_model::{Description, DisplayName, LaunchError, PinPolicy, RawLaunch, ToolsetId};
+use kitbag_model::{Description, DisplayName, OrgId, PinPolicy, RawLaunch, ToolsetId};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::api::error::ApiError;
 use crate::api::input::nullable;
-use crate::toolsets::{LaunchChange, NewServer, ServerChange, ToolsetError, Values};
+use crate::toolsets::{LaunchChange, NewServer, ServerChange, Values, checked_launch};
 
 /// Texts by name. A text that is null stays what it is.
 fn values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Values>, D::Error> {
@@ -165,7 +165,7 @@ fn given(field: &str, values: Option<Values>) -> Result<std::collections::BTreeM
 }
 
 impl AddServer {
-    pub(super) fn checked(self) -> Result<NewServer, ApiError> {
+    pub(super) fn checked(self, org: &OrgId) -> Result<NewServer, ApiError> {
         let id: Option<ToolsetId> = parsed("id", self.id)?;
         let name: Option<DisplayName> = parsed("name", self.name)?;
         let otherwise = id.as_ref().map(|id| id.as_str().parse().expect("an id is a short plain word"));
@@ -179,7 +179,7 @@ impl AddServer {
             url: self.url,
             headers: given("headers", self.headers)?,
         };
-        let launch = launch.check().map_err(|problems: Vec<LaunchError>| ToolsetError::Launch(problems))?;
+        let launch = checked_launch(org, launch)?;
         let policy: Option<PinPolicy> = parsed("pinPolicy", self.pin_policy)?;
         let description: Option<Description> = parsed("description", self.description)?;
         Ok(NewServer {

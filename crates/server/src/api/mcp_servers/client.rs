@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use kitbag_mcp::auth::{SigningAlgorithm, can_sign};
-use kitbag_model::{OrgId, Secret};
+use kitbag_model::{Action, OrgId, Secret};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -153,7 +153,7 @@ pub(crate) async fn set_mcp_server_client(
     let grant = if body.grant == GrantBody::Machine { "machine" } else { "person" };
     let details = json!({ "grant": grant, "secret": body.client_secret.is_some(), "key": body.private_key.is_some() });
     let client = body.checked()?;
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     change(&app, &caller.org, &caller.who, &found, Some(client), &details).await
 }
 
@@ -168,7 +168,7 @@ pub(crate) async fn forget_mcp_server_client(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<StatusCode, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     change(&app, &caller.org, &caller.who, &found, None, &json!({ "grant": null })).await
 }
 
@@ -190,7 +190,7 @@ async fn change(
         }
     })?;
     let mut tx = app.store().write(org).await?;
-    tx.audit(who, "mcp_server.client_changed", &found.key.to_string(), details).await?;
+    tx.audit(who, Action::McpServerClientChanged, &found.key.to_string(), details).await?;
     tx.commit().await?;
     live::reconnect_if_on(app, org, found).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -20,6 +20,6 @@ pub(crate) async fn get_mcp_server(
     caller: MayUse,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<ServerView>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     show(&app, &caller.org, caller.manages, &found.key).await.map(Json)
 }

@@ -20,7 +20,8 @@ pub(crate) async fn list_mcp_servers(
     caller: MayUse,
 ) -> Result<Json<List<ServerView>>, ApiError> {
     let mut tx = app.store().read(&caller.org).await?;
-    let (installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
+    let (mut installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
+    installed.retain(|one| caller.audience().sees(&one.toolset));
     drop(tx);
     let viewer = Viewer { app: &app, org: &caller.org, manages: caller.manages, pins: &pins };
     let servers = installed

@@ -21,6 +21,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::error::{ApiError, Code};
+use crate::access::caller::Caller;
 use crate::app::App;
 
 pub(crate) use view::{ServerView, Shown, Viewer};
@@ -70,9 +71,10 @@ impl Found {
     }
 }
 
-/// The server that a path names.
-async fn find(app: &App, org: &OrgId, path: &ServerPath) -> Result<Found, ApiError> {
-    let all = app.store().read(org).await?.all_installed().await?;
+/// The server that a path names, among those that the caller sees.
+async fn find<S>(app: &App, caller: &Caller<S>, path: &ServerPath) -> Result<Found, ApiError> {
+    let mut all = app.store().read(&caller.org).await?.all_installed().await?;
+    all.retain(|one| caller.audience().sees(&one.toolset));
     let fits = |key: &ServerKey| key.to_string() == path.server_key || key.server.as_str() == path.server_key;
     let mut found: Vec<Found> = Vec::new();
     for installed in all {

@@ -118,6 +118,6 @@ pub(crate) async fn get_mcp_server_pins(
     caller: MayUse,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<ServerPins>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     pins_of(&app, &caller.org, &found.key).await.map(Json)
 }

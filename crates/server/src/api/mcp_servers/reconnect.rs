@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
+use kitbag_model::Action;
+use serde_json::json;
 
 use super::{ServerPath, ServerView, find, live, show};
 use crate::access::caller::MayManage;
@@ -20,8 +22,9 @@ pub(crate) async fn reconnect_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<ServerView>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     found.may_run()?;
+    app.note(&caller.org, &caller.who, Action::McpServerReconnected, &found.key.to_string(), &json!({})).await?;
     live::reconnect(&app, &caller.org, &found.key).await?;
     show(&app, &caller.org, true, &found.key).await.map(Json)
 }

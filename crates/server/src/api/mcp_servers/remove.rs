@@ -20,7 +20,7 @@ pub(crate) async fn remove_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<StatusCode, ApiError> {
-    let key = find(&app, &caller.org, &path).await?.key;
+    let key = find(&app, &caller, &path).await?.key;
     app.toolsets().remove_server(&caller.org, &caller.who, &key).await?;
     live::changed(&app, &caller.org, &key, "remove_server").await;
     Ok(StatusCode::NO_CONTENT)

@@ -4,8 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use kitbag_mcp::auth::{AuthError, Server};
-use kitbag_model::{OrgId, Secret, ServerKey};
+use kitbag_model::{Action, OrgId, Secret, ServerKey};
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{ServerPath, find, live};
@@ -38,9 +39,9 @@ pub(crate) async fn sign_in_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<SignIn>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     found.may_run()?;
-    let begun = begin(&app, &caller.org, &found.key).await?;
+    let begun = begin(&app, &caller.org, &caller.who, &found.key).await?;
     let (issuer, scopes) = (begun.started.issuer.clone(), begun.started.scopes.clone());
     Ok(Json(SignIn { authorize_url: link(&app, begun), issuer, scopes }))
 }
@@ -56,23 +57,27 @@ pub(crate) async fn sign_out_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<StatusCode, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     let server = address(&app, &caller.org, &found.key).await?;
     app.servers().authorizer().revoke(&server).await.map_err(told)?;
+    app.note(&caller.org, &caller.who, Action::McpServerSignedOut, &found.key.to_string(), &json!({})).await?;
     live::reconnect_if_on(&app, &caller.org, &found).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Begins a sign-in that only one browser can end. The page's own cookie does not come along with an answer from elsewhere, so that
 /// browser gets a value of its own for it.
-pub(crate) async fn begin(app: &App, org: &OrgId, key: &ServerKey) -> Result<Begun, ApiError> {
+pub(crate) async fn begin(app: &App, org: &OrgId, who: &str, key: &ServerKey) -> Result<Begun, ApiError> {
     let server = address(app, org, key).await?;
     let challenge = app.servers().state(org, key).and_then(|state| state.challenge);
     let redirect = format!("http://{}/oauth/callback/{org}", app.settings().address);
     let (authorizer, client) = (app.servers().authorizer(), app.servers().client(org, key));
     let value = Secret::generate();
     let started = authorizer.begin(&server, &person(&value), challenge.as_deref(), &redirect, &client).await;
-    Ok(Begun { org: org.clone(), key: key.clone(), started: started.map_err(told)?, value })
+    let started = started.map_err(told)?;
+    let details = json!({ "issuer": started.issuer, "scopes": started.scopes });
+    app.note(org, who, Action::McpServerSignInStarted, &key.to_string(), &details).await?;
+    Ok(Begun { org: org.clone(), key: key.clone(), started, value })
 }
 
 /// Where a browser goes to be the one that ends a sign-in. The name of the host is the one that the answer comes back to: to browsers

@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
+use kitbag_model::Action;
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{ServerPath, ServerView, find, live, show};
@@ -33,8 +35,9 @@ pub(crate) async fn test_mcp_server(
     caller: MayManage,
     PathOf(path): PathOf<ServerPath>,
 ) -> Result<Json<TestedServer>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     found.may_run()?;
+    app.note(&caller.org, &caller.who, Action::McpServerTested, &found.key.to_string(), &json!({})).await?;
     let began = Instant::now();
     live::test(&app, &caller.org, &found.key).await?;
     let duration_ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;

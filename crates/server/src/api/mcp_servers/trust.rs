@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use kitbag_model::Action;
 use kitbag_store::StoreError;
 use serde::Deserialize;
 use serde_json::json;
@@ -36,7 +37,7 @@ pub(crate) async fn trust_mcp_server(
     PathOf(path): PathOf<ServerPath>,
     JsonBody(body): JsonBody<Trust>,
 ) -> Result<Json<ServerView>, ApiError> {
-    let found = find(&app, &caller.org, &path).await?;
+    let found = find(&app, &caller, &path).await?;
     let server = found.server()?;
     let other_line = body.command_line.is_some_and(|shown| shown != server.server.launch.command_line());
     let fingerprint = server.server.fingerprint();
@@ -53,7 +54,7 @@ pub(crate) async fn trust_mcp_server(
         other => other.into(),
     })?;
     let details = json!({ "fingerprint": fingerprint });
-    tx.audit(&caller.who, "mcp_server.trusted", &found.key.to_string(), &details).await?;
+    tx.audit(&caller.who, Action::McpServerTrusted, &found.key.to_string(), &details).await?;
     tx.commit().await?;
     live::changed(&app, &caller.org, &found.key, "trust").await;
     show(&app, &caller.org, true, &found.key).await.map(Json)

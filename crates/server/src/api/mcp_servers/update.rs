@@ -27,7 +27,7 @@ pub(crate) async fn update_mcp_server(
     JsonBody(body): JsonBody<UpdateServer>,
 ) -> Result<Json<ServerView>, ApiError> {
     let change = body.checked()?;
-    let before = find(&app, &caller.org, &path).await?.key;
+    let before = find(&app, &caller, &path).await?.key;
     let held = app.servers().hold_homes().await;
     let after = app.toolsets().update_server(&caller.org, &caller.who, &before, change).await?;
     if after != before {

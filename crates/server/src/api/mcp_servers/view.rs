@@ -1,5 +1,7 @@
 //! A server as the API shows it. Values of variables and headers are never shown, only their names.
 
+use std::collections::BTreeMap;
+
 use kitbag_model::{
     Installed, InstalledServer, Launch, McpServer, OrgId, Pin, PinPolicy, Template, ToolId, export, safe_text,
 };
@@ -9,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::live;
 use crate::app::App;
-use crate::servers::{is_fenced, missing_variables};
+use crate::servers::is_fenced;
 
 /// An MCP server.
 #[derive(Serialize, ToSchema)]
@@ -67,6 +69,13 @@ pub(crate) struct ServerView {
     env_names: Vec<String>,
     /// The headers that are sent to it.
     header_names: Vec<String>,
+    /// The variables with what they refer to, for whoever manages it: the reference where a value is one and nothing else, null where it is
+    /// something that is never shown. Null for everybody else.
+    #[schema(required)]
+    env: Option<BTreeMap<String, Option<String>>>,
+    /// The same of the headers.
+    #[schema(required)]
+    headers: Option<BTreeMap<String, Option<String>>>,
     /// Variables that it refers to and that have no value where Kitbag runs.
     missing_variables: Vec<String>,
     /// Whether a person is asked before each call of its tools.
@@ -149,6 +158,18 @@ impl Shown {
     }
 }
 
+/// What the values of variables, or of headers, refer to.
+fn references(launch: &Launch, headers: bool) -> Option<BTreeMap<String, Option<String>>> {
+    let whole = |value: &Template| value.is_whole().then(|| value.to_string());
+    let shown =
+        |values: &BTreeMap<String, Template>| values.iter().map(|(name, value)| (name.clone(), whole(value))).collect();
+    Some(match launch {
+        Launch::Stdio { env, .. } if !headers => shown(env),
+        Launch::Remote { headers: values, .. } if headers => shown(values),
+        _ => BTreeMap::new(),
+    })
+}
+
 /// Who asks for servers, and what is remembered of their tools.
 pub(crate) struct Viewer<'a> {
     pub(crate) app: &'a App,
@@ -194,7 +215,9 @@ impl ServerView {
             url: shown.url,
             env_names: shown.env_names,
             header_names: shown.header_names,
-            missing_variables: missing_variables(viewer.org, &one.server.launch),
+            env: references(&server.launch, false).filter(|_| viewer.manages),
+            headers: references(&server.launch, true).filter(|_| viewer.manages),
+            missing_variables: viewer.app.servers().missing_variables(viewer.org, &one.server.launch),
             requires_confirmation: server.requires_confirmation.unwrap_or(true),
             strict_records: one.strict_records,
             sandbox: is_fenced(viewer.org, one),

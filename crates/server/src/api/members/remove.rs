@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::{OrgRole, UserId};
+use kitbag_model::{Action, OrgRole, UserId};
 use serde_json::json;
 
 use super::{MemberPath, refused};
@@ -35,7 +35,10 @@ pub(crate) async fn remove_member(
         return Err(ApiError::new(Code::Forbidden, "only an owner takes an owner out of the organisation"));
     }
     let member = tx.remove_member(user).await.map_err(|error| refused(error, &path.user))?;
-    tx.audit(&caller.who, "member.remove", &path.user, &json!({ "email": member.email })).await?;
+    tx.audit(&caller.who, Action::MemberRemoved, &path.user, &json!({ "email": member.email })).await?;
     tx.commit().await?;
+    app.rights().changed();
+    app.stage().close_organization(&caller.org);
+    app.events().members_changed(&caller.org, Some(user), "removed");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use kitbag_model::{OrgRole, UserId};
+use kitbag_model::{Action, OrgRole, UserId};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -45,7 +45,9 @@ pub(crate) async fn update_member(
     }
     let member = tx.set_role(user, role).await.map_err(|error| refused(error, &path.user))?;
     let details = json!({ "from": before.role.as_str(), "to": role.as_str(), "email": member.email });
-    tx.audit(&caller.who, "member.role", &path.user, &details).await?;
+    tx.audit(&caller.who, Action::MemberRoleChanged, &path.user, &details).await?;
     tx.commit().await?;
+    app.rights().changed();
+    app.events().members_changed(&caller.org, Some(user), "role");
     Ok(Json(member.into()))
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::{Email, OrgId, OrgRole, OrganizationName};
+use kitbag_model::{Action, Email, OrgId, OrgRole, OrganizationName};
 use kitbag_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -67,7 +67,7 @@ pub(crate) async fn create_organization(
                 StoreError::Exists => ApiError::new(Code::Conflict, format!("there is an organisation {id} already")),
                 other => other.into(),
             })?;
-            tx.audit(&operator.who, "organization.create", id.as_str(), &json!({ "name": made.name })).await?;
+            tx.audit(&operator.who, Action::OrganizationCreated, id.as_str(), &json!({ "name": made.name })).await?;
             made
         }
     };

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use kitbag_model::OrganizationName;
+use kitbag_model::{Action, OrganizationName};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -38,7 +38,7 @@ pub(crate) async fn update_organization(
     let mut tx = app.store().write(&caller.org).await?;
     let renamed = tx.rename_organization(&name).await?;
     let renamed = renamed.ok_or_else(|| ApiError::not_found("organisation", caller.org.as_str()))?;
-    tx.audit(&caller.who, "organization.rename", caller.org.as_str(), &json!({ "name": renamed.name })).await?;
+    tx.audit(&caller.who, Action::OrganizationRenamed, caller.org.as_str(), &json!({ "name": renamed.name })).await?;
     tx.commit().await?;
     Ok(Json(renamed.into()))
 }

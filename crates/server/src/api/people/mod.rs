@@ -1,5 +1,6 @@
 //! Signing in and out, and what a person may see and change of themselves.
 
+pub(crate) mod identities;
 pub(crate) mod password;
 pub(crate) mod sessions;
 pub(crate) mod sign_in;

@@ -6,6 +6,7 @@ use kitbag_model::{Identity, Secret};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use crate::access::client::ClientAddress;
 use crate::access::people::{Person, password};
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::JsonBody;
@@ -31,6 +32,7 @@ pub(crate) struct ChangePassword {
 pub(crate) async fn change_password(
     State(app): State<App>,
     Person(signed_in): Person,
+    client: ClientAddress,
     JsonBody(body): JsonBody<ChangePassword>,
 ) -> Result<StatusCode, ApiError> {
     let new = Secret::new(body.new);
@@ -38,11 +40,11 @@ pub(crate) async fn change_password(
     let person = app.store().read_person(signed_in.user).await?.found().await?;
     let identity = Identity::of_email(&signed_in.email);
     if let Some(hash) = person.and_then(|person| person.password_hash) {
-        app.tries().take(&identity)?;
+        app.tries().take(&identity, &client)?;
         if !password::matches(Secret::new(body.current.unwrap_or_default()), Some(hash)).await? {
             return Err(ApiError::new(Code::Forbidden, "current: it is not your password"));
         }
-        app.tries().right(&identity);
+        app.tries().right(&identity, &client);
     }
     let hash = password::hash(new).await?;
     let known = app.store().whose(&identity).await?;
@@ -53,5 +55,6 @@ pub(crate) async fn change_password(
     }
     tx.end_other_sessions(Some(signed_in.session)).await?;
     tx.commit().await?;
+    app.rights().changed();
     Ok(StatusCode::NO_CONTENT)
 }

@@ -4,12 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use kitbag_identity::Issuer;
 use kitbag_model::{Email, Identity, Secret};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::view::PersonView;
-use crate::access::people::{let_in, password};
+use crate::access::client::ClientAddress;
+use crate::access::people::{are_here, let_in, password};
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::JsonBody;
 use crate::app::App;
@@ -19,6 +21,8 @@ use crate::app::App;
 #[serde(rename_all = "camelCase")]
 #[schema(as = SignInWays)]
 pub(crate) struct Ways {
+    /// Whether people sign in here at all. If not, the server is one person's, who opens the address that it printed.
+    people: bool,
     /// With an address and a password.
     password: bool,
     /// At these issuers: a link to `/sign-in/{id}` leads there.
@@ -38,6 +42,7 @@ pub(crate) struct IssuerView {
 /// Somebody who says who they are.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Credentials)]
 pub(crate) struct SignIn {
     /// The address.
     #[schema(min_length = 3, max_length = 254)]
@@ -51,13 +56,19 @@ pub(crate) struct SignIn {
     get, path = "/v1/sign-in", tag = "people", security(()),
     responses((status = 200, body = Ways), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
 )]
-pub(crate) async fn get_sign_in(State(_app): State<App>) -> Json<Ways> {
-    Json(Ways { password: true, issuers: Vec::new() })
+pub(crate) async fn get_sign_in(State(app): State<App>) -> Json<Ways> {
+    let view = |issuer: &Issuer| {
+        let settings = issuer.settings();
+        IssuerView { id: settings.id.to_string(), name: settings.name.clone() }
+    };
+    let issuers = app.issuers().for_people().map(view).collect();
+    Json(Ways { people: are_here(&app).await, password: true, issuers })
 }
 
 /// Sign in with a password; the answer sets the cookie
 ///
-/// Whether an address is not known or a password is wrong is one answer. Each address has a few tries, then `RATE_LIMITED`.
+/// Whether an address is not known or a password is wrong is one answer. Each address has a few tries, and each client more, then
+/// `RATE_LIMITED`.
 #[utoipa::path(
     post, path = "/v1/sign-in", tag = "people", security(()),
     request_body = SignIn,
@@ -65,12 +76,13 @@ pub(crate) async fn get_sign_in(State(_app): State<App>) -> Json<Ways> {
 )]
 pub(crate) async fn sign_in(
     State(app): State<App>,
+    client: ClientAddress,
     headers: HeaderMap,
     JsonBody(body): JsonBody<SignIn>,
 ) -> Result<Response, ApiError> {
     let email: Email = body.email.parse().map_err(|reason| ApiError::invalid("email", reason))?;
     let identity = Identity::of_email(&email);
-    app.tries().take(&identity)?;
+    app.tries().take(&identity, &client)?;
     let person = match app.store().whose(&identity).await? {
         Some(user) => app.store().read_person(user).await?.found().await?,
         None => None,
@@ -78,9 +90,12 @@ pub(crate) async fn sign_in(
     let hash = person.as_ref().and_then(|person| person.password_hash.clone());
     let right = password::matches(Secret::new(body.password), hash).await?;
     let Some(person) = person.filter(|_| right) else {
+        // It is of no organisation, so no audit has it.
+        tracing::warn!(%email, "somebody was not let in");
         return Err(ApiError::new(Code::Unauthorized, "the address or the password is wrong"));
     };
-    app.tries().right(&identity);
+    app.tries().right(&identity, &client);
+    tracing::info!(user = %person.id, "somebody signed in");
     let cookie = let_in(&app, person.id, &headers).await?;
     Ok(([(header::SET_COOKIE, cookie)], Json(PersonView::from(person))).into_response())
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::ChatId;
+use kitbag_model::{Action, ChatId};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
@@ -43,7 +43,7 @@ pub(crate) async fn stop_process(
         return Err(ApiError::not_found("process", &path.id));
     }
     let mut tx = app.store().write(&caller.org).await?;
-    tx.audit(&caller.who, "process.stopped", &path.id, &json!({ "chatId": chat })).await?;
+    tx.audit(&caller.who, Action::ProcessStopped, &path.id, &json!({ "chatId": chat })).await?;
     tx.commit().await?;
     app.calls().tell_processes(&caller.org, chat).await;
     Ok(StatusCode::NO_CONTENT)

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::{BearerToken, NewToken, Scope, Scopes, Timestamp};
+use kitbag_model::{Action, BearerToken, NewToken, Scope, Scopes, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -75,7 +75,7 @@ pub(crate) async fn create_token(
     let mut tx = app.store().write(&caller.org).await?;
     let token = tx.create_token(&new).await?;
     let details = json!({ "name": token.name, "scopes": scopes.to_string() });
-    tx.audit(&caller.who, "token.create", &token.id.to_string(), &details).await?;
+    tx.audit(&caller.who, Action::TokenCreated, &token.id.to_string(), &details).await?;
     tx.commit().await?;
     let view = NewTokenView { token: token.into(), secret: bearer.to_secret().expose().to_owned() };
     Ok((StatusCode::CREATED, Json(view)))

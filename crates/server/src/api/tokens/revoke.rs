@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use kitbag_model::Action;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
@@ -42,7 +43,9 @@ pub(crate) async fn revoke_token(
         return Err(not_found());
     }
     tx.revoke_token(id).await?;
-    tx.audit(&caller.who, "token.revoke", &path.token, &json!({ "name": token.name })).await?;
+    tx.audit(&caller.who, Action::TokenRevoked, &path.token, &json!({ "name": token.name })).await?;
     tx.commit().await?;
+    app.rights().changed();
+    app.stage().close_organization(&caller.org);
     Ok(StatusCode::NO_CONTENT)
 }

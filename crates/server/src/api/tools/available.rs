@@ -41,8 +41,8 @@ pub(crate) async fn get_available_tools(
         let chat = app.store().read(&caller.org).await?.chat(chat).await?.ok_or_else(not_found)?;
         bounds = Bounds::of_selectors(chat.tool_selectors.as_deref().unwrap_or_default());
     }
-    let selectors = bounds.selectors(app.toolsets(), &caller.org).await?;
-    let mut tools = app.resolve(&caller.org, &Lists::default()).await?.into_tools().0;
+    let selectors = bounds.selectors(app.toolsets(), &caller.org, caller.audience()).await?;
+    let mut tools = app.resolve(&caller.org, caller.audience(), &Lists::default()).await?.into_tools().0;
     tools.retain(|tool| selectors.verdict(&tool.id, &tool.toolset.0) == Verdict::In);
     Ok(Json(List::part("", tools.into_iter().map(ToolView::from).collect(), None)))
 }

@@ -37,7 +37,7 @@ pub(crate) async fn get_tool(
 ) -> Result<Json<ToolDetail>, ApiError> {
     let not_found = || ApiError::new(Code::ToolNotFound, format!("there is no tool {:?}", path.tool_id));
     let id: ToolId = path.tool_id.parse().map_err(|_| not_found())?;
-    let id = app.toolsets().canonical(&caller.org, id).await?;
-    let tool = app.toolsets().catalogue(&caller.org).await?.find(&id).ok_or_else(not_found)?;
+    let id = app.toolsets().canonical(&caller.org, caller.audience(), id).await?;
+    let tool = app.toolsets().catalogue(&caller.org, caller.audience()).await?.find(&id).ok_or_else(not_found)?;
     Ok(Json(tool.into()))
 }

@@ -50,7 +50,7 @@ pub(crate) async fn list_tools(
     if query.q.as_ref().is_some_and(|text| text.chars().count() > 500) {
         return Err(ApiError::invalid("q", "must have at most 500 characters"));
     }
-    let mut catalogue = app.toolsets().catalogue(&caller.org).await?;
+    let mut catalogue = app.toolsets().catalogue(&caller.org, caller.audience()).await?;
     let places: HashMap<String, usize> =
         catalogue.tools.iter().enumerate().map(|(place, tool)| (tool.id.to_string(), place)).collect();
     if let Some(after) = &after {

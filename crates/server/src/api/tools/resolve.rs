@@ -101,7 +101,7 @@ pub(crate) async fn resolve_tools(
     let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let prefix = &app.settings().resolution.header_prefix;
     let lists = from_request(pairs, headers, prefix).map_err(|problems| wrong_lists(&problems))?;
-    let resolution = app.resolve(&caller.org, &lists).await?;
+    let resolution = app.resolve(&caller.org, caller.audience(), &lists).await?;
     Ok(Json(view(&resolution, query.explain, prefix)))
 }
 

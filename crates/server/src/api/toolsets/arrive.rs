@@ -54,7 +54,7 @@ pub(super) async fn arrive(app: &App, org: &OrgId, request: Request) -> Result<A
                 .await
                 .map_err(|_| ApiError::new(Code::Timeout, "the body did not come in time"))??;
             let (url, only) = address(app, org, from).await?;
-            let file = fetch(app, &url).await?;
+            let file = fetch(app, org, &url).await?;
             Ok(Arrived { file, source_type: SourceType::Url, source_ref: Some(url.to_string()), only })
         }
         _ => {
@@ -83,12 +83,14 @@ async fn address(app: &App, org: &OrgId, from: ImportFrom) -> Result<(Url, Optio
     Ok((url, only))
 }
 
-/// Fetches a bundle. Which addresses may be dialled is the operator's to say.
-async fn fetch(app: &App, url: &Url) -> Result<Staged, ApiError> {
+/// Fetches a bundle. Which addresses may be dialled is the operator's to say, and within that the organisation's.
+async fn fetch(app: &App, org: &OrgId, url: &Url) -> Result<Staged, ApiError> {
+    app.rules().of(org).await?;
+    let policy = app.rules().egress(org);
     let (staged, file) = app.inbox().create()?;
     let limits = FetchLimits { bytes: Limits::BUNDLE.packed, ..FetchLimits::default() };
     let mut file = tokio::fs::File::from_std(file);
-    let fetched = dial::fetch(url, &app.settings().egress, &limits, &mut file).await;
+    let fetched = dial::fetch(url, &policy, &limits, &mut file).await;
     fetched.map_err(|error| match error {
         FetchError::Sink(source) => TransferError::Disk { path: "inbox".into(), source }.into(),
         error => ApiError::invalid("url", error),

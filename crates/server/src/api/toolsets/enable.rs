@@ -2,7 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
+use kitbag_model::Action;
 use serde::Deserialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{ToolsetPath, ToolsetView};
@@ -38,6 +40,8 @@ pub(crate) async fn enable_toolset(
         return Err(path.not_found());
     }
     let toolset = tx.toolset(&id).await?.ok_or_else(|| path.not_found())?;
+    let action = if body.enabled { Action::ToolsetEnabled } else { Action::ToolsetDisabled };
+    tx.audit(&caller.who, action, id.as_str(), &json!({})).await?;
     tx.commit().await?;
     if !body.enabled {
         // What is off does not go on in the background.

@@ -3,7 +3,9 @@
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use kitbag_model::Action;
 use serde::Deserialize;
+use serde_json::json;
 use utoipa::IntoParams;
 
 use super::ToolsetPath;
@@ -45,7 +47,12 @@ pub(crate) async fn export_toolset(
             "to force out what looks like a secret needs a token with the scope \"manage\"",
         ));
     }
+    app.toolsets().seen(&caller.org, caller.audience(), &id).await?;
     let (installed, bundle) = app.toolsets().export(&caller.org, &id, app.inbox(), query.force).await?;
+    if query.force {
+        let details = json!({ "version": installed.toolset.version, "force": true });
+        app.note(&caller.org, &caller.who, Action::ToolsetExported, id.as_str(), &details).await?;
+    }
     let name = format!("{id}-v{}.zip", installed.toolset.version);
     let headers = [
         (header::CONTENT_TYPE, "application/zip".to_owned()),

@@ -28,7 +28,7 @@ pub(crate) async fn list_toolset_files(
     let list = format!("files of {id}");
     let (after, limit) = (query.after::<WorkPath>(&list)?, query.limit()?);
     let mut tx = app.store().read(&caller.org).await?;
-    tx.toolset(&id).await?.ok_or_else(|| path.not_found())?;
+    tx.toolset(&id).await?.filter(|one| caller.audience().sees(one)).ok_or_else(|| path.not_found())?;
     let page = tx.toolset_files(&id, after.as_ref(), limit).await?;
     Ok(Json(List::of(&list, page, |file| file.path.clone())))
 }

@@ -40,6 +40,7 @@ pub(crate) async fn list_toolsets(
 ) -> Result<Json<List<ToolsetView>>, ApiError> {
     let part = ListQuery::new(query.limit, query.cursor);
     let (after, limit) = (part.after::<ToolsetId>("toolsets")?, part.limit()?);
-    let page = app.store().read(&caller.org).await?.toolsets(query.user_mcp, after.as_ref(), limit).await?;
+    let mut tx = app.store().read(&caller.org).await?;
+    let page = tx.toolsets(caller.audience(), query.user_mcp, after.as_ref(), limit).await?;
     Ok(Json(List::of("toolsets", page, |toolset| toolset.id.clone())))
 }

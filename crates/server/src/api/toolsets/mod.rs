@@ -1,16 +1,23 @@
 //! Toolsets: what is installed, and how it comes and goes.
 
 mod arrive;
+mod body;
+pub(crate) mod create;
 pub(crate) mod enable;
 pub(crate) mod export;
+pub(crate) mod file;
 pub(crate) mod files;
 pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod overrides;
 pub(crate) mod prepare;
+pub(crate) mod publish;
+pub(crate) mod skill;
 pub(crate) mod trust;
 pub(crate) mod uninstall;
+pub(crate) mod unpublish;
+pub(crate) mod update;
 mod view;
 
 use kitbag_model::ToolsetId;
@@ -19,6 +26,7 @@ use utoipa::IntoParams;
 
 use super::error::{ApiError, Code};
 
+pub(crate) use body::{LARGEST, SkillEntry};
 pub(crate) use view::{ToolsetDetail, ToolsetView};
 
 /// The path of a toolset.

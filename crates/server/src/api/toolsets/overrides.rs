@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::{OrgId, Override, OverrideKey, ToolsetId};
+use kitbag_model::{Action, OrgId, Override, OverrideKey, ToolsetId};
 use kitbag_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::{JsonBody, PathOf};
 use crate::api::list::List;
 use crate::app::App;
+use crate::toolsets::editable;
 
 /// The path of an override.
 #[derive(Deserialize, IntoParams)]
@@ -110,7 +111,8 @@ pub(crate) async fn list_overrides(
         let found = tx.builtin_overrides().await?;
         return Ok(Json(List::part("", found.iter().map(view("user")).collect(), None)));
     }
-    let installed = tx.installed(&path.id()?).await?.ok_or_else(|| path.not_found())?;
+    let installed = tx.installed(&path.id()?).await?.filter(|one| caller.audience().sees(&one.toolset));
+    let installed = installed.ok_or_else(|| path.not_found())?;
     let bundle = installed.bundle_overrides.iter().map(view("bundle"));
     let all = bundle.chain(installed.user_overrides.iter().map(view("user"))).collect();
     Ok(Json(List::part("", all, None)))
@@ -139,11 +141,14 @@ pub(crate) async fn set_override(
     if path.id == "builtin" {
         tx.set_builtin_override(&key, &over).await?;
     } else {
+        editable(&mut tx, &toolset).await?;
         tx.set_override(&toolset, &key, &over).await.map_err(|error| gone(error, &path))?;
     }
     // Who lowered the guard must be known later.
-    let details = json!({ "requiresConfirmation": over.requires_confirmation, "enabled": over.enabled });
-    tx.audit(&caller.who, "override.set", key.as_str(), &details).await?;
+    let details = json!({
+        "toolsetId": path.id, "requiresConfirmation": over.requires_confirmation, "enabled": over.enabled,
+    });
+    tx.audit(&caller.who, Action::OverrideSet, key.as_str(), &details).await?;
     tx.commit().await?;
     app.tools_changed(&caller.org, &path.id, "override").await;
     Ok(Json(OverrideView::new(&path.id, "user", &key, &over)))
@@ -164,10 +169,13 @@ pub(crate) async fn delete_override(
     let mut tx = app.store().write(&caller.org).await?;
     let was_there = match path.id.as_str() {
         "builtin" => tx.clear_builtin_override(&key).await?,
-        _ => tx.clear_override(&toolset, &key).await?,
+        _ => {
+            editable(&mut tx, &toolset).await?;
+            tx.clear_override(&toolset, &key).await?
+        }
     };
     if was_there {
-        tx.audit(&caller.who, "override.deleted", key.as_str(), &json!({})).await?;
+        tx.audit(&caller.who, Action::OverrideDeleted, key.as_str(), &json!({ "toolsetId": path.id })).await?;
     }
     tx.commit().await?;
     app.tools_changed(&caller.org, &path.id, "override").await;

@@ -2,7 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
+use kitbag_model::Action;
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::ToolsetPath;
@@ -44,6 +46,7 @@ pub(crate) async fn prepare_toolset(
     PathOf(path): PathOf<ToolsetPath>,
 ) -> Result<Json<Prepared>, ApiError> {
     let one = app.toolsets().installed(&caller.org, &path.id()?).await?;
+    app.note(&caller.org, &caller.who, Action::ToolsetPrepared, one.toolset.id.as_str(), &json!({})).await?;
     let found = if one.tools.is_empty() { Vec::new() } else { app.toolsets().prepare(&caller.org, &one).await?.tools };
     app.tools_changed(&caller.org, one.toolset.id.as_str(), "prepare").await;
     let tools = found

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-
+use kitbag_model::Action;
 use kitbag_store::StoreError;
 use serde_json::json;
 
@@ -38,7 +38,8 @@ pub(crate) async fn trust_toolset(
         tx.trust(&id, one.server.id.as_str(), &one.server.fingerprint()).await.map_err(gone)?;
     }
     tx.trust(&id, "", &installed.fingerprint()).await.map_err(gone)?;
-    tx.audit(&caller.who, "toolset.trusted", id.as_str(), &json!({ "fingerprint": installed.fingerprint() })).await?;
+    tx.audit(&caller.who, Action::ToolsetTrusted, id.as_str(), &json!({ "fingerprint": installed.fingerprint() }))
+        .await?;
     tx.commit().await?;
     app.tools_changed(&caller.org, id.as_str(), "trust").await;
     detail(&app, &caller.org, &id, true).await?.map(Json).ok_or_else(|| path.not_found())

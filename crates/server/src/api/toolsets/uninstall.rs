@@ -21,7 +21,7 @@ pub(crate) async fn uninstall_toolset(
     PathOf(path): PathOf<ToolsetPath>,
 ) -> Result<StatusCode, ApiError> {
     let id = path.id()?;
-    app.toolsets().uninstall(&caller.org, &id).await?;
+    app.toolsets().uninstall(&caller.org, &caller.who, &id).await?;
     app.calls().end_toolset(&caller.org, id.as_str(), "removed").await;
     app.tools_changed(&caller.org, id.as_str(), "uninstall").await;
     Ok(StatusCode::NO_CONTENT)

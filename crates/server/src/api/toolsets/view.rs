@@ -1,6 +1,6 @@
 //! Toolsets as the API shows them.
 
-use kitbag_model::{Installed, InstalledSkill, SourceType, Toolset};
+use kitbag_model::{AdoptedFrom, Installed, InstalledSkill, SourceType, Toolset};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -34,11 +34,35 @@ pub(crate) struct ToolsetView {
     manifest_version: &'static str,
     /// `private`, `org` or `public`.
     visibility: String,
+    /// What it is published as, while it is.
     #[schema(required)]
     public_slug: Option<String>,
+    /// Since when it is published.
+    #[schema(required, format = DateTime)]
+    published_at: Option<String>,
     /// The published toolset that it is a copy of.
-    #[schema(required, value_type = Option<Object>)]
-    adopted_from: Option<serde_json::Value>,
+    #[schema(required)]
+    adopted_from: Option<AdoptedFromView>,
+}
+
+/// The published toolset that another one is a copy of.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AdoptedFrom)]
+pub(crate) struct AdoptedFromView {
+    /// Its id where it was published.
+    toolset_id: String,
+    /// What it was published as.
+    public_slug: String,
+    /// The version that was copied.
+    version: String,
+}
+
+impl From<AdoptedFrom> for AdoptedFromView {
+    fn from(from: AdoptedFrom) -> Self {
+        let (toolset_id, public_slug) = (from.toolset_id.to_string(), from.public_slug.to_string());
+        Self { toolset_id, public_slug, version: from.version }
+    }
 }
 
 impl From<Toolset> for ToolsetView {
@@ -61,7 +85,8 @@ impl From<Toolset> for ToolsetView {
             manifest_version: "1",
             visibility: toolset.visibility.to_string(),
             public_slug: toolset.public_slug.map(|slug| slug.to_string()),
-            adopted_from: toolset.adopted_from.map(|from| serde_json::json!(from)),
+            published_at: toolset.published_at.map(|at| at.to_string()),
+            adopted_from: toolset.adopted_from.map(AdoptedFromView::from),
         }
     }
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use kitbag_model::Action;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::explain;
@@ -62,5 +64,7 @@ pub(crate) async fn gc_workspace(
     let lease = app.workspaces().edit(&caller.org, chat).await?;
     lease.active().await.map_err(explain(chat))?;
     let done = lease.collect(Duration::from_secs(grace.into())).await.map_err(explain(chat))?;
+    let details = json!({ "graceSeconds": grace, "nodes": done.nodes, "blobs": done.blobs, "bytes": done.bytes });
+    app.note(&caller.org, &caller.who, Action::WorkspaceCollected, &chat.to_string(), &details).await?;
     Ok(Json(CollectedView { nodes: done.nodes, blobs: done.blobs, bytes: done.bytes }))
 }

@@ -81,7 +81,7 @@ pub(crate) async fn get_workspace_file(
 }
 
 /// The name that a browser saves it under, in the form that takes every character.
-pub(super) fn disposition(name: &str) -> String {
+pub(crate) fn disposition(name: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let encode = |byte: u8| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     format!("attachment; filename*=UTF-8''{}", name.bytes().map(encode).collect::<String>())

@@ -45,6 +45,7 @@ pub(crate) async fn put_workspace_file(
 ) -> Result<(StatusCode, Json<WrittenView>), ApiError> {
     let (chat, path) = (at.chat()?, at.path()?);
     let settings = app.settings();
+    app.workspaces().has_room(&caller.org).await?;
     let body = body.into_data_stream();
     let staged = app.inbox().receive(body, settings.max_upload_bytes, settings.request_timeout).await?;
     let lease = app.workspaces().edit(&caller.org, chat).await?;

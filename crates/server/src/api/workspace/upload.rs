@@ -92,6 +92,7 @@ pub(crate) async fn upload_workspace_files(
     }
     // Before the files are taken: nobody wants to wait for them to hear that there is no such chat.
     app.store().read(&caller.org).await?.chat(chat).await?.ok_or_else(|| path.not_found())?;
+    app.workspaces().has_room(&caller.org).await?;
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let arrived = match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "multipart/form-data" => from_form(&app, request, &folder).await?,

@@ -160,7 +160,13 @@ impl View {
                 Some("decline" | "cancel") => false,
                 _ => return Ok(nothing()),
             };
-            let verdict = Verdict { approve, args: None, digest: Some(call.args_sha256), who: self.person() };
+            let verdict = Verdict {
+                approve,
+                args: None,
+                digest: Some(call.args_sha256),
+                who: self.person(),
+                audience: self.audience,
+            };
             let decided = self.app.calls().decide(&self.org, call.chat_id, call.id, verdict).await;
             if let Err(error) = decided {
                 let now = self.app.calls().find(&self.org, call.chat_id, call.id).await.map_err(fault)?;

@@ -99,8 +99,11 @@ async fn pass_on(stream: TcpStream, port: u16, mut request: Request, hold: &Hold
     let held = Arc::clone(hold);
     tokio::spawn(async move {
         // It ends when the answer has been passed on, or either side goes away; whoever reads the answer is told.
-        if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "a connection to a port of a chat broke");
+        tokio::select! {
+            ended = connection.with_upgrades() => if let Err(error) = ended {
+                tracing::debug!(%error, "a connection to a port of a chat broke");
+            },
+            () = held.1.over() => {}
         }
         drop(held);
     });
@@ -143,8 +146,11 @@ async fn join(down: OnUpgrade, up: OnUpgrade, hold: Hold) {
         let (down, up) = tokio::try_join!(down, up).map_err(io::Error::other)?;
         tokio::io::copy_bidirectional(&mut TokioIo::new(down), &mut TokioIo::new(up)).await
     };
-    if let Err(error) = joined.await {
-        tracing::debug!(%error, "a WebSocket of a frame ended early");
+    tokio::select! {
+        joined = joined => if let Err(error) = joined {
+            tracing::debug!(%error, "a WebSocket of a frame ended early");
+        },
+        () = hold.1.over() => {}
     }
     drop(hold);
 }

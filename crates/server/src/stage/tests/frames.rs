@@ -208,6 +208,30 @@ async fn web_sockets() {
     assert_eq!(theatre.send(&request).await.body, "GET /echo\nhost: localhost:3000\n");
 }
 
+/// Whoever was taken out of an organisation keeps no frame of it open, and nobody else loses theirs.
+#[tokio::test]
+async fn what_is_open_ends_with_the_right_to_see_it() {
+    let (theatre, host) = frame(upstream("one").await).await;
+    let request = format!(
+        "GET /socket HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
+    );
+    let mut socket = theatre.connect().await;
+    socket.write_all(request.as_bytes()).await.unwrap();
+    read_until(&mut socket, "\r\n\r\n").await;
+    let mut part = [0; 16];
+    theatre.app.stage().close_organization(&"other".parse().unwrap());
+    socket.write_all(b"still").await.expect("it is open");
+    assert_eq!(socket.read(&mut part).await.expect("an answer"), 5);
+    theatre.app.stage().close_organization(&theatre.org);
+    let ended = tokio::time::timeout(Duration::from_secs(10), socket.read(&mut part)).await.expect("it ends");
+    assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+    assert_eq!(theatre.get(&host, "/name").await.status, 404);
+    // Whoever still may see it gets another name.
+    let again = theatre.show(theatre.chat, &plan("frame", json!({"port": 3000})));
+    assert_ne!(again, host);
+    assert_eq!(theatre.get(&again, "/name").await.body, "one");
+}
+
 #[tokio::test]
 async fn one_frame_leaves_room_for_others() {
     let (theatre, host) = frame(upstream("one").await).await;

@@ -57,12 +57,34 @@ export function ofDrop(transfer: DataTransfer): Promise<Parcel>[] {
 }
 
 async function ofEntry(entry: FileSystemEntry): Promise<Parcel> {
-  if (entry.isDirectory) {
-    const files: Packable[] = [];
-    await walk(entry as FileSystemDirectoryEntry, '', files);
-    return folder(entry.name, files);
-  }
-  return ofFile(await fileOf(entry as FileSystemFileEntry));
+  const { name, files, folder: whole } = await filesOf(entry);
+  return whole ? folder(name, files) : ofFile(files[0]!.file);
+}
+
+/** A file, or a folder with all its files. */
+export interface Dropped {
+  name: string;
+  folder: boolean;
+  files: Packable[];
+}
+
+/** The files and folders that were dropped. To be called while the drop is handled, too. */
+export function filesDropped(transfer: DataTransfer): Promise<Dropped>[] {
+  return [...transfer.items]
+    .map((item) => item.webkitGetAsEntry() ?? item.getAsFile())
+    .filter((found) => found !== null)
+    .map((found) =>
+      found instanceof File
+        ? Promise.resolve({ name: found.name, folder: false, files: [{ path: found.name, file: found }] })
+        : filesOf(found),
+    );
+}
+
+async function filesOf(entry: FileSystemEntry): Promise<Dropped> {
+  const files: Packable[] = [];
+  if (entry.isDirectory) await walk(entry as FileSystemDirectoryEntry, '', files);
+  else files.push({ path: entry.name, file: await fileOf(entry as FileSystemFileEntry) });
+  return { name: entry.name, folder: entry.isDirectory, files };
 }
 
 async function walk(directory: FileSystemDirectoryEntry, prefix: string, files: Packable[]): Promise<void> {

@@ -77,6 +77,11 @@ export class Archive {
     return this.files[path]?.length ?? 0;
   }
 
+  /** The bytes of a file that is there by this very path. */
+  bytes(path: string): Uint8Array {
+    return this.files[path] ?? new Uint8Array();
+  }
+
   /** A file by its path, also if everything lies in one folder. */
   find(path: string): string | undefined {
     if (path in this.files) return path;

@@ -1,0 +1,5 @@
+//! What an organisation says about itself.
+
+pub(crate) mod get;
+pub(crate) mod update;
+mod view;

@@ -1,0 +1,3 @@
+//! Skills by themselves, before they are part of a toolset.
+
+pub(crate) mod check;

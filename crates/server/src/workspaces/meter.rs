@@ -1,0 +1,307 @@
+//! How much all states of an organisation's workspaces take, and that it is no more than its quota. Whatever is kept goes through here,
+//! whoever keeps it: a file that comes in, a tool's work, a result that is too large for its record.
+//!
+//! It is found out once, by looking at the disk, when there is a quota and somebody first writes; then it is counted in memory.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kitbag_cas::CasError;
+use kitbag_cas::blobs::{BlobReader, BlobWriter, Blobs, LocalBlobs, Swept};
+use kitbag_model::{ContentHash, OrgId};
+
+/// After somebody was refused, what there is is counted anew, but not more often than this.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// What organisations take. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Meters(Arc<Mutex<HashMap<OrgId, Arc<Meter>>>>);
+
+/// What one organisation takes.
+#[derive(Default)]
+pub(super) struct Meter {
+    state: Mutex<State>,
+    counting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The most that it may take.
+    most: Option<u64>,
+    /// What it takes; nobody knows while nobody has to.
+    used: Option<u64>,
+    counted_at: Option<Instant>,
+    /// Whether somebody was refused since it was counted.
+    refused: bool,
+}
+
+impl Meters {
+    pub(super) fn of(&self, org: &OrgId) -> Arc<Meter> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(org.clone()).or_default())
+    }
+}
+
+impl Meter {
+    /// From now on the organisation may take so much. What it takes is counted below `chats` if nobody knows.
+    pub(super) async fn hold(&self, most: Option<u64>, chats: PathBuf) -> Result<(), CasError> {
+        if self.is_ready(most) {
+            return Ok(());
+        }
+        let _turn = self.counting.lock().await;
+        if self.is_ready(most) {
+            return Ok(());
+        }
+        let path = chats.clone();
+        let counted = tokio::task::spawn_blocking(move || stored_below(&chats)).await;
+        let counted = counted.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let used = counted.map_err(|source| CasError::Io { path, source })?;
+        let mut state = self.state();
+        (state.used, state.counted_at, state.refused) = (Some(used), Some(Instant::now()), false);
+        Ok(())
+    }
+
+    fn is_ready(&self, most: Option<u64>) -> bool {
+        let mut state = self.state();
+        state.most = most;
+        if most.is_none() {
+            // Nobody counts from here on.
+            state.used = None;
+            return true;
+        }
+        let is_old = state.counted_at.is_none_or(|at| at.elapsed() >= AGAIN);
+        state.used.is_some() && !(state.refused && is_old)
+    }
+
+    /// How much room there is; none is no limit.
+    pub(super) fn left(&self) -> Option<u64> {
+        let state = self.state();
+        Some(state.most?.saturating_sub(state.used?))
+    }
+
+    /// Refuses so much more if there is no room for it.
+    pub(super) fn check(&self, bytes: u64) -> Result<(), CasError> {
+        let mut state = self.state();
+        let (Some(most), Some(used)) = (state.most, state.used) else { return Ok(()) };
+        let left = most.saturating_sub(used);
+        if bytes <= left {
+            return Ok(());
+        }
+        state.refused = true;
+        Err(CasError::NoRoom { wanted: bytes, left, most })
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), CasError> {
+        self.check(bytes)?;
+        if let Some(used) = &mut self.state().used {
+            *used += bytes;
+        }
+        Ok(())
+    }
+
+    /// So much is not taken any more.
+    pub(super) fn give_back(&self, bytes: u64) {
+        if let Some(used) = &mut self.state().used {
+            *used = used.saturating_sub(bytes);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn stored_below(chats: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(chats).into_iter().flatten() {
+        bytes += LocalBlobs::stored(&entry?.path())?;
+    }
+    Ok(bytes)
+}
+
+/// Blobs of a chat whose organisation is measured.
+pub(super) struct Metered {
+    pub(super) blobs: LocalBlobs,
+    pub(super) meter: Arc<Meter>,
+}
+
+impl Blobs for Metered {
+    fn contains(&self, hash: &ContentHash) -> Result<bool, CasError> {
+        self.blobs.contains(hash)
+    }
+
+    fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, CasError> {
+        self.blobs.read(hash)
+    }
+
+    fn verify(&self, hash: &ContentHash) -> Result<(), CasError> {
+        self.blobs.verify(hash)
+    }
+
+    fn open(&self, hash: &ContentHash) -> Result<Box<dyn BlobReader>, CasError> {
+        self.blobs.open(hash)
+    }
+
+    fn copy_to(&self, hash: &ContentHash, file: &File) -> Result<(), CasError> {
+        self.blobs.copy_to(hash, file)
+    }
+
+    fn writer<'a>(&'a self) -> Result<Box<dyn BlobWriter + 'a>, CasError> {
+        let (small, large) = (AtomicU64::new(0), AtomicU64::new(0));
+        let writer = Some(self.blobs.writer()?);
+        Ok(Box::new(MeteredWriter { blobs: &self.blobs, meter: &self.meter, writer, small, large }))
+    }
+
+    fn replace(&self, hash: &ContentHash, file: &File) -> Result<bool, CasError> {
+        self.blobs.replace(hash, file)
+    }
+
+    fn list(&self) -> Result<Vec<ContentHash>, CasError> {
+        self.blobs.list()
+    }
+
+    fn sweep(&self, is_live: &dyn Fn(&ContentHash) -> bool, grace: Duration) -> Result<Swept, CasError> {
+        let swept = self.blobs.sweep(is_live, grace)?;
+        self.meter.give_back(swept.bytes);
+        Ok(swept)
+    }
+}
+
+/// Takes room for what it may write, and gives back at the end what it did not need.
+struct MeteredWriter<'a> {
+    blobs: &'a LocalBlobs,
+    meter: &'a Meter,
+    /// None when it is finished.
+    writer: Option<Box<dyn BlobWriter + 'a>>,
+    /// What was taken for small blobs, which are on the disk when all are, and for large ones, which are there at once.
+    small: AtomicU64,
+    large: AtomicU64,
+}
+
+impl MeteredWriter<'_> {
+    fn inner(&self) -> &dyn BlobWriter {
+        self.writer.as_deref().expect("it is there until it is finished, which uses it up")
+    }
+}
+
+impl Drop for MeteredWriter<'_> {
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            // It was given up. What it left is found out when somebody is refused.
+            self.meter.give_back(self.small.load(Ordering::Relaxed));
+            self.meter.state().refused = true;
+        }
+    }
+}
+
+impl BlobWriter for MeteredWriter<'_> {
+    fn put(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), CasError> {
+        if !self.blobs.contains(hash)? {
+            self.meter.take(bytes.len() as u64)?;
+            self.small.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        self.inner().put(hash, bytes)
+    }
+
+    fn put_file(&self, file: &File) -> Result<(u64, ContentHash), CasError> {
+        let size = file.metadata().map_or(0, |about| about.len());
+        match self.meter.take(size) {
+            // Perhaps it is there already, and takes no room: that is worth reading it once more.
+            Err(refused) if !self.blobs.contains(&hash_of(file)?)? => return Err(refused),
+            Err(_) => {}
+            Ok(()) => drop(self.large.fetch_add(size, Ordering::Relaxed)),
+        }
+        self.inner().put_file(file)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<u64, CasError> {
+        let Some(writer) = self.writer.take() else { return Ok(0) };
+        let fresh = writer.finish()?;
+        // What was there already, or came twice, needs no room.
+        let taken = self.small.load(Ordering::Relaxed) + self.large.load(Ordering::Relaxed);
+        self.meter.give_back(taken.saturating_sub(fresh));
+        Ok(fresh)
+    }
+}
+
+fn hash_of(mut file: &File) -> Result<ContentHash, CasError> {
+    use std::io::{Read, Seek};
+    let failed = |source| CasError::Io { path: "a workspace file".into(), source };
+    let mut hasher = kitbag_model::Hasher::default();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let count = file.read(&mut buffer).map_err(failed)?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&buffer[..count]);
+    }
+    file.rewind().map_err(failed)?;
+    Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A file that is too large for a pack.
+    fn large(byte: u8) -> (Vec<u8>, File) {
+        let bytes = vec![byte; 300_000];
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        (bytes, file)
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_counted_once_and_what_is_given_up_is_not() {
+        let chats = tempfile::tempdir().unwrap();
+        let meter = Arc::new(Meter::default());
+        let open = |name: &str| Metered {
+            blobs: LocalBlobs::open(&chats.path().join(name)).unwrap(),
+            meter: Arc::clone(&meter),
+        };
+        let one = open("one");
+        let put = |blobs: &Metered, bytes: &[u8]| {
+            let writer = blobs.writer()?;
+            writer.put(&ContentHash::of(bytes), bytes)?;
+            writer.finish()
+        };
+        assert_eq!(put(&one, &[1; 1_000]).unwrap(), 1_000);
+        assert_eq!(meter.left(), None, "nobody counts without a quota");
+        meter.hold(Some(400_000), chats.path().to_owned()).await.unwrap();
+        assert_eq!(meter.left(), Some(399_000));
+        assert_eq!(put(&one, &[1; 1_000]).unwrap(), 0, "it was there");
+        assert_eq!(meter.left(), Some(399_000));
+
+        let (bytes, file) = large(2);
+        let writer = one.writer().unwrap();
+        assert_eq!(writer.put_file(&file).unwrap(), (300_000, ContentHash::of(&bytes)));
+        writer.put(&ContentHash::of(&[3; 500]), &[3; 500]).unwrap();
+        assert_eq!(writer.finish().unwrap(), 300_500);
+        assert_eq!(meter.left(), Some(98_500));
+        // Too much is refused before anything of it is written; what is there already is not too much.
+        let writer = one.writer().unwrap();
+        assert!(matches!(
+            writer.put_file(&large(4).1),
+            Err(CasError::NoRoom { wanted: 300_000, left: 98_500, most: 400_000 })
+        ));
+        let (_, same) = large(2);
+        assert!(writer.put_file(&same).is_ok());
+        writer.put(&ContentHash::of(&[5; 700]), &[5; 700]).unwrap();
+        drop(writer);
+        assert_eq!(meter.left(), Some(98_500), "what was given up takes nothing");
+        // Another chat has its own.
+        assert_eq!(put(&open("two"), &[1; 1_000]).unwrap(), 1_000);
+        assert_eq!(meter.left(), Some(97_500));
+        let swept = one.sweep(&|_| false, Duration::ZERO).unwrap();
+        assert_eq!(meter.left(), Some(97_500 + swept.bytes));
+        meter.hold(None, chats.path().to_owned()).await.unwrap();
+        assert_eq!(put(&one, &vec![6; 500_000]).unwrap(), 500_000, "there is no quota any more");
+    }
+}

@@ -1,0 +1,183 @@
+//! Who did what to what. Lines are added and read; on PostgreSQL the role that serves can do nothing else to them.
+
+use kitbag_model::{
+    Action, ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditId, AuditPlace, CallStatus, Timestamp, ToolCall,
+    actor_ids,
+};
+use serde_json::{Value, json};
+
+use crate::calls::to_json;
+use crate::error::StoreError;
+use crate::page::Page;
+use crate::row::{At, row};
+use crate::tx::{Inner, Tx, WriteTx, execute, insert_many};
+
+row!(AuditRow {
+    id: String,
+    at: At,
+    actor: String,
+    user_id: Option<String>,
+    token_id: Option<String>,
+    action: String,
+    subject: String,
+    details: String,
+});
+
+impl TryFrom<AuditRow> for AuditEntry {
+    type Error = StoreError;
+
+    fn try_from(row: AuditRow) -> Result<Self, StoreError> {
+        let corrupt = |column| StoreError::Corrupt { column };
+        let (user, token) = (row.user_id.map(|id| id.parse()), row.token_id.map(|id| id.parse()));
+        Ok(Self {
+            id: row.id.parse().map_err(|_| corrupt("audit.id"))?,
+            at: row.at.0,
+            actor: row.actor,
+            user: user.transpose().map_err(|_| corrupt("audit.user_id"))?,
+            token: token.transpose().map_err(|_| corrupt("audit.token_id"))?,
+            action: row.action,
+            subject: row.subject,
+            details: serde_json::from_str(&row.details).map_err(|_| corrupt("audit.details"))?,
+        })
+    }
+}
+
+/// What the line of a call that was asked for says beside its id, and what the call was then.
+pub fn asked_details(call: &ToolCall, status: CallStatus) -> Value {
+    json!({
+        "toolId": call.tool_id, "chatId": call.chat_id, "argsSha256": call.args_sha256,
+        "generation": call.generation, "status": status,
+    })
+}
+
+/// A line to be added.
+pub(crate) struct NewLine<'a> {
+    pub(crate) at: Timestamp,
+    pub(crate) actor: &'a str,
+    pub(crate) action: Action,
+    pub(crate) subject: String,
+    pub(crate) details: Value,
+}
+
+impl WriteTx {
+    /// Adds a line. It is there if what it speaks of is: they share the transaction.
+    pub async fn audit(
+        &mut self,
+        actor: &str,
+        action: Action,
+        subject: &str,
+        details: &Value,
+    ) -> Result<(), StoreError> {
+        let (user, token) = actor_ids(actor);
+        execute!(
+            self,
+            sqlx::query(
+                "INSERT INTO audit (organization_id, id, at, actor, user_id, token_id, action, subject, details)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+            )
+            .bind(self.org.as_str())
+            .bind(AuditId::generate().to_string())
+            .bind(At(Timestamp::now()))
+            .bind(actor)
+            .bind(user.map(|id| id.to_string()))
+            .bind(token.map(|id| id.to_string()))
+            .bind(action.as_str())
+            .bind(subject)
+            .bind(to_json(details))
+        )?;
+        Ok(())
+    }
+
+    /// Adds many.
+    pub(crate) async fn add_lines(&mut self, lines: &[NewLine<'_>]) -> Result<(), StoreError> {
+        let org = self.org.to_string();
+        insert_many!(
+            self,
+            "INSERT INTO audit (organization_id, id, at, actor, user_id, token_id, action, subject, details) ",
+            lines,
+            |row, line| {
+                let (user, token) = actor_ids(line.actor);
+                row.push_bind(org.clone())
+                    .push_bind(AuditId::generate().to_string())
+                    .push_bind(At(line.at))
+                    .push_bind(line.actor.to_owned())
+                    .push_bind(user.map(|id| id.to_string()))
+                    .push_bind(token.map(|id| id.to_string()))
+                    .push_bind(line.action.as_str())
+                    .push_bind(line.subject.clone())
+                    .push_bind(to_json(&line.details));
+            }
+        );
+        Ok(())
+    }
+}
+
+/// The statement has only the conditions that are asked for: each of them has an index, which "or nothing was asked" would hide.
+macro_rules! select {
+    ($database:ty, $connection:expr, $org:expr, $filter:expr, $before:expr, $limit:expr) => {{
+        let (filter, org): (&AuditFilter, &str) = ($filter, $org);
+        let mut query = sqlx::QueryBuilder::<$database>::new(
+            "SELECT id, at, actor, user_id, token_id, action, subject, details FROM audit WHERE organization_id = ",
+        );
+        query.push_bind(org.to_owned());
+        match &filter.actor {
+            Some(ActorFilter::Id(id)) => {
+                query.push(" AND (user_id = ").push_bind(id.clone());
+                query.push(" OR token_id = ").push_bind(id.clone()).push(")");
+            }
+            Some(ActorFilter::Text(text)) => {
+                let address = format!("{text} (user ");
+                query.push(" AND (actor = ").push_bind(text.clone());
+                query.push(" OR substr(actor, 1, length(").push_bind(address.clone());
+                query.push(")) = ").push_bind(address).push(")");
+            }
+            None => {}
+        }
+        match &filter.action {
+            Some(ActionFilter::Is(name)) => {
+                query.push(" AND action = ").push_bind(name.clone());
+            }
+            Some(ActionFilter::Begins(name)) => {
+                // `/` is the character behind the dot that the name ends with.
+                let behind = format!("{}/", name.trim_end_matches('.'));
+                query.push(" AND action >= ").push_bind(name.clone()).push(" AND action < ").push_bind(behind);
+            }
+            None => {}
+        }
+        if let Some(subject) = &filter.subject {
+            query.push(" AND subject = ").push_bind(subject.clone());
+        }
+        if let Some(since) = filter.since {
+            query.push(" AND at >= ").push_bind(At(since));
+        }
+        if let Some(until) = filter.until {
+            query.push(" AND at < ").push_bind(At(until));
+        }
+        if let Some(AuditPlace { at, id }) = $before {
+            query.push(" AND (at, id) < (").push_bind(At(at)).push(", ").push_bind(id.to_string()).push(")");
+        }
+        query.push(" ORDER BY at DESC, id DESC LIMIT ").push_bind(i64::from($limit) + 1);
+        query.build_query_as().fetch_all(&mut **$connection).await
+    }};
+}
+
+impl<Mode> Tx<Mode> {
+    /// Lines, newest first, that stand before `before`.
+    pub async fn audit_lines(
+        &mut self,
+        filter: &AuditFilter,
+        before: Option<AuditPlace>,
+        limit: u32,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        let rows: Vec<AuditRow> = match &mut self.inner {
+            Inner::Sqlite(tx) => select!(sqlx::Sqlite, tx, self.org.as_str(), filter, before, limit),
+            Inner::Postgres(tx) => select!(sqlx::Postgres, tx, self.org.as_str(), filter, before, limit),
+        }?;
+        Page::from_rows(rows, limit)
+    }
+
+    /// The newest lines, newest first.
+    pub async fn audit_trail(&mut self, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        Ok(self.audit_lines(&AuditFilter::default(), None, limit).await?.items)
+    }
+}
