@@ -113,6 +113,16 @@ generated_id!(
     "chat"
 );
 generated_id!(
+    /// A run of an agent.
+    RunId,
+    "run"
+);
+generated_id!(
+    /// A machine that runs agents.
+    ExecutorId,
+    "executor"
+);
+generated_id!(
     /// One message in the tree of a chat.
     MessageId,
     "message"

@@ -34,6 +34,7 @@ pub mod python;
 pub mod render_plan;
 pub mod renderer;
 pub mod resolution;
+pub mod run;
 pub mod safe_text;
 pub mod secret;
 pub mod session;
@@ -63,7 +64,8 @@ pub use gallery::{
 };
 pub use hash::{ContentHash, Hasher};
 pub use id::{
-    AuditId, ChatId, IdError, InvitationId, ManifestId, MessageId, OrgId, SessionId, TokenId, ToolCallId, UserId,
+    AuditId, ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, RunId, SessionId, TokenId, ToolCallId,
+    UserId,
 };
 pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};

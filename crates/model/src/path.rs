@@ -6,7 +6,9 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+
+use crate::id::text_serde;
 
 /// Why a text is not a path of a workspace.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -118,11 +120,7 @@ impl fmt::Display for WorkPath {
     }
 }
 
-impl Serialize for WorkPath {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
+text_serde!(WorkPath);
 
 #[cfg(test)]
 mod tests {

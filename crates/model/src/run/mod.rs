@@ -1,0 +1,17 @@
+//! Agent runs: one prompt, given to a coding agent on an executor, with a toolset.
+//!
+//! What somebody asks for ([`RunConfig`]), whether a toolset applies to it ([`apply`]), what state it is in ([`RunState`]), what is
+//! told while it goes on ([`RunEvent`]), and what a server and an executor say to each other ([`wire`]). Nothing here runs anything.
+
+pub mod apply;
+mod config;
+mod event;
+mod selector;
+mod state;
+pub mod wire;
+
+pub use apply::{Application, NotApplied, Profile, ToolsetFrom};
+pub use config::{ConfigError, EngineId, ExecutionMode, Limits, Output, Prompt, RunConfig, RunName, ToolsExecution};
+pub use event::{RunEvent, RunEventKind};
+pub use selector::{Candidate, Label, Pool, Selector};
+pub use state::{RunError, RunOutcome, RunState};
