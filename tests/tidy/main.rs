@@ -80,14 +80,16 @@ fn crates_depend_in_one_direction() {
     for (crate_, users) in [
         (
             "kitbag-model",
-            &["cas", "formats", "identity", "kitbag", "mcp", "python", "runner", "server", "store", "testkit", "vault"]
-                [..],
+            &[
+                "cas", "executor", "formats", "identity", "kitbag", "mcp", "python", "runner", "server", "store",
+                "testkit", "vault",
+            ][..],
         ),
         ("kitbag-cas", &["server"]),
         ("kitbag-formats", &["kitbag", "server"]),
-        ("kitbag-guard", &["identity", "kitbag", "mcp", "python", "server"]),
+        ("kitbag-guard", &["executor", "identity", "kitbag", "mcp", "python", "server"]),
         ("kitbag-identity", &["server"]),
-        ("kitbag-mcp", &["runner", "server"]),
+        ("kitbag-mcp", &["executor", "runner", "server"]),
         ("kitbag-page", &["kitbag"]),
         ("kitbag-python", &["runner", "server"]),
         ("kitbag-runner", &["server"]),
