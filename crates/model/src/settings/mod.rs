@@ -8,6 +8,11 @@ mod host;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -150,9 +155,27 @@ impl OrgSettings {
     }
 }
 
-/// A section that is null says nothing.
+/// A section that may be null. An object and nothing else: what is derived would take a list of values in the order of the fields too.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+    deserializer.deserialize_any(Section(PhantomData))
+}
+
+struct Section<T>(PhantomData<T>);
+
+impl<'de, T: Default + Deserialize<'de>> Visitor<'de> for Section<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or null")
+    }
+
+    fn visit_unit<E>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
 }
 
 fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<HostPattern>>, D::Error> {

@@ -10,7 +10,6 @@ use utoipa::ToSchema;
 use crate::access::caller::MayUse;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::LargeJsonBody;
-use crate::api::toolsets::SkillEntry;
 
 /// How many bytes a body with one skill may have: one of the largest size in base64, and some.
 pub(crate) const LARGEST: usize = 24 << 20;
@@ -49,7 +48,7 @@ impl SkillProblem {
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/skills/check", tag = "toolsets",
     params(("org" = String, Path, description = "The organisation; `local` in the embedded mode.")),
-    request_body = SkillEntry,
+    request_body(content = HashMap<String, Value>, description = "The skill as `create_toolset` takes it. Whatever is wrong with it is told."),
     responses((status = 200, body = SkillProblems), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
 )]
 pub(crate) async fn check_skill(

@@ -26,7 +26,7 @@ use utoipa::IntoParams;
 
 use super::error::{ApiError, Code};
 
-pub(crate) use body::{LARGEST, SkillEntry};
+pub(crate) use body::LARGEST;
 pub(crate) use view::{ToolsetDetail, ToolsetView};
 
 /// The path of a toolset.
