@@ -20,6 +20,7 @@ use crate::calls::{CallSettings, Calls, Rooms};
 use crate::events::Events;
 use crate::gateway::Gateway;
 use crate::page::PageFiles;
+use crate::edge::Counted;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
 use crate::servers::{ServerSettings, Servers};
@@ -94,6 +95,7 @@ pub struct App(Arc<Inner>);
 struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
+    counted: Counted,
     tries: Tries,
     settings: Settings,
     hosts: HostRule,
@@ -158,6 +160,7 @@ impl App {
         Self(Arc::new(Inner {
             store,
             tokens: Recent::default(),
+            counted: Counted::default(),
             tries: Tries::default(),
             settings,
             hosts,
@@ -181,9 +184,14 @@ impl App {
         &self.0.store
     }
 
+    /// What is counted of requests.
+    pub(crate) fn counted(&self) -> &Counted {
+        &self.0.counted
+    }
+
     /// A token that was given out.
     pub(crate) async fn token(&self, org: &OrgId, id: TokenId) -> Result<Option<Token>, StoreError> {
-        let read = async { self.store().read_beside(org).await?.token(id).await };
+        let read = async || self.store().read_beside(org).await?.token(id).await;
         self.0.tokens.get(self.store().edition(), (org.clone(), id), read).await
     }
 

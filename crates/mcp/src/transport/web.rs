@@ -1,10 +1,12 @@
 //! One request to a server on the web and the head of its answer: headers, tokens, redirects within the server's own origin.
 //! What an answer may take is bounded here too.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use kitbag_guard::dial::{OriginClient, innermost};
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
@@ -59,15 +61,25 @@ impl Web {
         &self,
         method: Method,
         url: &Url,
-        extra: &HeaderMap,
-        body: Option<&str>,
+        extra: HeaderMap,
+        body: Option<Bytes>,
     ) -> Result<Response, CallError> {
-        let mut url = url.clone();
+        let mut url = Cow::Borrowed(url);
         let mut refused = None;
+        let mut common = match self.headers.is_empty() {
+            true => extra,
+            false => {
+                let mut headers = self.headers.clone();
+                headers.extend(extra);
+                headers
+            }
+        };
+        common.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if body.is_some() {
+            common.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
         for _ in 0..AGAIN {
-            let mut headers = self.headers.clone();
-            headers.extend(extra.clone());
-            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            let mut headers = common.clone();
             if let Some(tokens) = &self.tokens
                 && let Some(token) = tokens.bearer().await
             {
@@ -78,9 +90,8 @@ impl Web {
             }
             let mut request =
                 self.client.request(method.clone(), &url).map_err(|error| CallError::Nonsense(error.to_string()))?;
-            if let Some(body) = body {
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                request = request.body(body.to_owned());
+            if let Some(body) = &body {
+                request = request.body(body.clone());
             }
             let response = request.headers(headers).send().await.map_err(|error| self.unanswered(&error))?;
             let challenge = challenge(response.headers());
@@ -100,7 +111,7 @@ impl Web {
                     refused = Some(challenge);
                 }
                 status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {
-                    url = self.elsewhere(&url, &method, &response)?;
+                    url = Cow::Owned(self.elsewhere(&url, &method, &response)?);
                 }
                 _ if response.headers().get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity") => {
                     return Err(CallError::Nonsense("it is compressed, which was not asked for".to_owned()));
@@ -144,19 +155,28 @@ impl Web {
     }
 
     /// The whole body of an answer.
-    pub(super) async fn body(&self, response: &mut Response, most: usize) -> Result<Vec<u8>, CallError> {
+    pub(super) async fn body(&self, response: &mut Response, most: usize) -> Result<Bytes, CallError> {
         let too_long = || CallError::Nonsense(format!("it is longer than the {most} bytes that are allowed"));
         if response.content_length().is_some_and(|declared| declared > most as u64) {
             return Err(too_long());
         }
+        // Most answers come in one piece.
+        let mut first = Bytes::new();
         let mut body = Vec::new();
         while let Some(piece) = response.chunk().await.map_err(|error| self.unanswered(&error))? {
-            body.extend_from_slice(&piece);
-            if body.len() > most {
+            if first.len() + body.len() + piece.len() > most {
                 return Err(too_long());
             }
+            if body.is_empty() && first.is_empty() {
+                first = piece;
+                continue;
+            }
+            if body.is_empty() {
+                body.extend_from_slice(&std::mem::take(&mut first));
+            }
+            body.extend_from_slice(&piece);
         }
-        Ok(body)
+        Ok(if body.is_empty() { first } else { body.into() })
     }
 }
 
@@ -173,7 +193,7 @@ fn challenge(headers: &HeaderMap) -> Option<String> {
 
 /// Whether an answer is of this kind.
 pub(super) fn is_kind(response: &Response, kind: &str) -> bool {
-    let found = text(response.headers(), &CONTENT_TYPE).unwrap_or_default();
+    let found = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     found.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(kind)
 }
 

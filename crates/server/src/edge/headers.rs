@@ -1,10 +1,8 @@
 //! Headers that keep a browser from doing more with an answer than was meant.
 
-use axum::extract::Request;
 use axum::http::HeaderName;
 use axum::http::HeaderValue;
 use axum::http::header;
-use axum::middleware::Next;
 use axum::response::Response;
 
 /// No script, no frame, nothing from elsewhere. A page that needs more says so itself.
@@ -19,10 +17,10 @@ const DEFAULTS: [(HeaderName, &str); 6] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-pub(crate) async fn secure(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+pub(super) fn secure(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.reserve(DEFAULTS.len());
     for (name, value) in DEFAULTS {
-        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
-    response
 }

@@ -224,7 +224,7 @@ async fn offer(app: &App, org: &OrgId, place: &Place, menu: &Menu) -> Result<Arc
         return Ok(Arc::clone(made));
     };
     let missing = || Fault::params(format!("there is no MCP server {key:?}")).with_status(404);
-    let state = app.servers().arrived(org, key, ARRIVAL).await.ok_or_else(missing)?;
+    let state = Box::pin(app.servers().arrived(org, key, ARRIVAL)).await.ok_or_else(missing)?;
     let capabilities = state.capabilities.clone().unwrap_or_else(|| json!({ "tools": { "listChanged": true } }));
     Ok(Offer::new(Hello {
         info: state.server_info.clone().filter(Value::is_object).unwrap_or_else(info),

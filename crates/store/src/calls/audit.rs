@@ -1,7 +1,8 @@
 //! Who did what to what. Lines are added and read; on PostgreSQL the role that serves can do nothing else to them.
 
-use kitbag_model::{AuditEntry, CallStatus, Timestamp, ToolCall};
-use serde_json::{Value, json};
+use kitbag_model::{AuditEntry, CallStatus, ChatId, ContentHash, Timestamp, ToolCall, ToolId};
+use serde::Serialize;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::write::to_json;
@@ -22,11 +23,32 @@ impl TryFrom<AuditRow> for AuditEntry {
 }
 
 /// What the line of a call that was asked for says beside its id, and what the call was then.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AskedDetails<'a> {
+    tool_id: &'a ToolId,
+    chat_id: ChatId,
+    args_sha256: ContentHash,
+    generation: Option<&'a str>,
+    status: CallStatus,
+}
+
+impl<'a> AskedDetails<'a> {
+    pub(crate) fn of(call: &'a ToolCall, status: CallStatus) -> Self {
+        let ToolCall { tool_id, chat_id, args_sha256, generation, .. } = call;
+        Self {
+            tool_id,
+            chat_id: *chat_id,
+            args_sha256: *args_sha256,
+            generation: generation.as_deref(),
+            status,
+        }
+    }
+}
+
+/// The same as a value.
 pub fn asked_details(call: &ToolCall, status: CallStatus) -> Value {
-    json!({
-        "toolId": call.tool_id, "chatId": call.chat_id, "argsSha256": call.args_sha256,
-        "generation": call.generation, "status": status,
-    })
+    serde_json::to_value(AskedDetails::of(call, status)).expect("values of the model can be written as JSON")
 }
 
 impl WriteTx {

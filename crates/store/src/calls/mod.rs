@@ -6,6 +6,7 @@ mod end;
 mod read;
 mod write;
 
+pub(crate) use audit::AskedDetails;
 pub use audit::asked_details;
 pub use descriptions::KeptDescription;
 pub use write::FinishError;
