@@ -82,7 +82,8 @@ pub(crate) async fn list_connections(
     if let Some(id) = &query.toolset {
         let missing = || ApiError::not_found("toolset", id);
         let known: ToolsetId = id.parse().map_err(|_| missing())?;
-        app.store().read(&caller.org).await?.installed(&known).await?.ok_or_else(missing)?;
+        let found = app.store().read(&caller.org).await?.toolset(&known).await?;
+        found.filter(|toolset| caller.audience().sees(toolset)).ok_or_else(missing)?;
     }
     let org = format!("/v1/orgs/{}", segment(caller.org.as_str()));
     let url = match &query.toolset {
