@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::apply::Application;
 use super::config::EngineId;
@@ -14,7 +14,9 @@ use super::event::RunEvent;
 use super::state::RunOutcome;
 use crate::hash::ContentHash;
 use crate::id::{ExecutorId, OrgId, RunId};
+use crate::name::LocalToolId;
 use crate::path::WorkPath;
+use crate::python::{Entrypoint, PythonNeeds};
 
 /// The version of these messages.
 pub const PROTOCOL: u32 = 1;
@@ -173,8 +175,48 @@ pub struct ToolsetSnapshot {
     pub mcp_servers: Vec<ServerSnapshot>,
     /// Its skills.
     pub agent_skills: Vec<SkillSnapshot>,
-    /// Whether it has tools that Kitbag itself runs.
-    pub has_tools: bool,
+    /// Its tools that Kitbag itself runs, if it has any that are on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramSnapshot>,
+}
+
+/// The code of such a toolset, for the executor's own MCP server.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProgramSnapshot {
+    /// Changes with its files.
+    pub generation: String,
+    /// All of them.
+    pub files: BTreeMap<WorkPath, FileRef>,
+    /// The tools that are on.
+    pub tools: Vec<ToolSnapshot>,
+    /// Which interpreter and packages they need.
+    pub needs: PythonNeeds,
+    /// Whether they may reach the network: the toolset asks for it, and is trusted.
+    pub network: bool,
+    /// Whether a person trusts it, so that packages may be built from source for it.
+    pub trusted: bool,
+}
+
+/// One tool of such code, as a model sees it: overrides are in it already.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolSnapshot {
+    /// Its id inside the toolset.
+    pub id: LocalToolId,
+    /// Which function it is.
+    pub entrypoint: Entrypoint,
+    /// What people call it.
+    pub title: String,
+    /// What a model reads about it.
+    pub description: String,
+    /// The arguments it takes.
+    pub input_schema: Map<String, Value>,
+    /// What it returns, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Map<String, Value>>,
+    /// Whether a person must say yes. On an executor there is nobody to ask.
+    pub requires_confirmation: bool,
 }
 
 /// An MCP server of such a toolset, as somebody would write it.
