@@ -64,7 +64,7 @@ pub use gallery::{
 };
 pub use hash::{ContentHash, Hasher};
 pub use id::{
-    AuditId, ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, RunId, SessionId, TokenId,
+    AuditId, ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, PairingId, RunId, SessionId, TokenId,
     ToolCallId, UserId,
 };
 pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};

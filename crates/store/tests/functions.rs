@@ -12,7 +12,7 @@ use serde_json::json;
 
 async fn new_chat(store: &Store, org: &OrgId, title: &str) -> Chat {
     let mut tx = store.write(org).await.unwrap();
-    let chat = tx.create_chat(&NewChat { title: Some(title.parse().unwrap()), tool_selectors: None }).await.unwrap();
+    let chat = tx.create_chat(&NewChat { title: Some(title.parse().unwrap()), ..NewChat::default() }).await.unwrap();
     tx.commit().await.unwrap();
     chat
 }
@@ -59,6 +59,7 @@ on_both! {
         let new = NewChat {
             title: Some("Grüße".parse().unwrap()),
             tool_selectors: Some(ToolSelectors::try_from(selectors.as_slice()).unwrap()),
+            of_run: false,
         };
         let mut tx = store.write(&org).await.unwrap();
         let made = tx.create_chat(&new).await.unwrap();
@@ -68,7 +69,7 @@ on_both! {
         assert_eq!(read_chat(&store, &org, made.id).await, Some(made.clone()));
 
         let mut tx = store.write(&org).await.unwrap();
-        let change = ChatChange { title: Some(None), tool_selectors: None };
+        let change = ChatChange { title: Some(None), ..NewChat::default() };
         let changed = tx.update_chat(made.id, &change).await.unwrap().unwrap();
         assert_eq!((changed.title, changed.tool_selectors), (None, Some(selectors)));
         let change = ChatChange { title: Some(Some("New".parse().unwrap())), tool_selectors: Some(None) };
@@ -324,7 +325,7 @@ on_both! {
         let mut tx = store.write(&other).await.unwrap();
         assert_eq!(tx.chat(chat).await.unwrap(), None);
         assert!(tx.chats(None, 9).await.unwrap().items.is_empty());
-        assert_eq!(tx.update_chat(chat, &ChatChange { title: Some(None), tool_selectors: None }).await.unwrap(), None);
+        assert_eq!(tx.update_chat(chat, &ChatChange { title: Some(None), ..NewChat::default() }).await.unwrap(), None);
         assert!(!tx.delete_chat(chat).await.unwrap());
         assert!(tx.messages(chat, None, 9).await.unwrap().items.is_empty());
         assert!(matches!(tx.add_message(chat, &says("x", Parent::Message(message))).await, Err(AddMessageError::NoChat)));
