@@ -105,6 +105,14 @@ impl<Mode> Tx<Mode> {
         row.map(Chat::try_from).transpose()
     }
 
+    /// Whether a chat is only the workspace of a run.
+    pub async fn is_chat_of_run(&mut self, id: ChatId) -> Result<bool, StoreError> {
+        let found: Option<bool> = on!(self, c => sqlx::query_scalar(
+            "SELECT of_run FROM chats WHERE organization_id = $1 AND id = $2")
+            .bind(self.org.as_str()).bind(id.to_string()).fetch_optional(c))?;
+        Ok(found.unwrap_or_default())
+    }
+
     /// The chat of a client that names none.
     pub async fn chat_of(&mut self, owner: &str) -> Result<Option<ChatId>, StoreError> {
         let row: Option<(String,)> = on!(self, c => sqlx::query_as(

@@ -69,7 +69,7 @@ on_both! {
         assert_eq!(read_chat(&store, &org, made.id).await, Some(made.clone()));
 
         let mut tx = store.write(&org).await.unwrap();
-        let change = ChatChange { title: Some(None), ..NewChat::default() };
+        let change = ChatChange { title: Some(None), tool_selectors: None };
         let changed = tx.update_chat(made.id, &change).await.unwrap().unwrap();
         assert_eq!((changed.title, changed.tool_selectors), (None, Some(selectors)));
         let change = ChatChange { title: Some(Some("New".parse().unwrap())), tool_selectors: Some(None) };
@@ -325,7 +325,7 @@ on_both! {
         let mut tx = store.write(&other).await.unwrap();
         assert_eq!(tx.chat(chat).await.unwrap(), None);
         assert!(tx.chats(None, 9).await.unwrap().items.is_empty());
-        assert_eq!(tx.update_chat(chat, &ChatChange { title: Some(None), ..NewChat::default() }).await.unwrap(), None);
+        assert_eq!(tx.update_chat(chat, &ChatChange { title: Some(None), tool_selectors: None }).await.unwrap(), None);
         assert!(!tx.delete_chat(chat).await.unwrap());
         assert!(tx.messages(chat, None, 9).await.unwrap().items.is_empty());
         assert!(matches!(tx.add_message(chat, &says("x", Parent::Message(message))).await, Err(AddMessageError::NoChat)));

@@ -103,9 +103,9 @@ impl WriteTx {
         let row: Option<RunRow> = on!(self, c => sqlx::query_as(select!("AND id = $2 AND state = 'queued'"))
             .bind(self.org.as_str()).bind(id).fetch_optional(c))?;
         let Some(run) = row.map(Run::try_from).transpose()? else { return Ok(None) };
-        let fits = run.asked().is_some_and(|config| {
-            config.execution.selector.admits(config.engine.id, &claim.executor.candidate())
-        });
+        let fits = run
+            .asked()
+            .is_some_and(|config| config.execution.selector.admits(config.engine.id, &claim.executor.candidate()));
         if !fits {
             return Ok(None);
         }

@@ -49,6 +49,21 @@ impl SystemTx {
             .collect()
     }
 
+    /// The organisations that have runs which are not over.
+    pub async fn organizations_with_runs(&mut self) -> Result<Vec<OrgId>, StoreError> {
+        let orgs: Vec<String> = on!(self, c => sqlx::query_scalar(
+            "SELECT DISTINCT organization_id FROM run_queue ORDER BY organization_id").fetch_all(c))?;
+        let read = |org: &String| org.parse().map_err(|_| StoreError::Corrupt { column: "run_queue.organization_id" });
+        orgs.iter().map(read).collect()
+    }
+
+    /// Of which organisation a run is that is not over.
+    pub async fn whose_run(&mut self, run: RunId) -> Result<Option<OrgId>, StoreError> {
+        let org: Option<String> = on!(self, c => sqlx::query_scalar(
+            "SELECT organization_id FROM run_queue WHERE run_id = $1 LIMIT 1").bind(run.to_string()).fetch_optional(c))?;
+        org.map(|org| org.parse().map_err(|_| StoreError::Corrupt { column: "run_queue.organization_id" })).transpose()
+    }
+
     /// Runs whose executor was not heard of in time.
     pub async fn expired_leases(&mut self, now: Timestamp, limit: u32) -> Result<Vec<(OrgId, RunId)>, StoreError> {
         let rows: Vec<(String, String)> = on!(self, c => sqlx::query_as(
@@ -65,6 +80,14 @@ impl SystemTx {
 }
 
 impl<Mode> Tx<Mode> {
+    /// Whether a run waits for a pool.
+    pub async fn has_waiting(&mut self, pool: Pool) -> Result<bool, StoreError> {
+        let found: Option<i64> = on!(self, c => sqlx::query_scalar(
+            "SELECT CAST(1 AS BIGINT) FROM run_queue WHERE organization_id = $1 AND pool = $2 AND lease_until IS NULL LIMIT 1")
+            .bind(self.org.as_str()).bind(pool.as_str()).fetch_optional(c))?;
+        Ok(found.is_some())
+    }
+
     /// How many runs of the organisation executors have.
     pub async fn runs_in_flight(&mut self) -> Result<u64, StoreError> {
         let count: i64 = on!(self, c => sqlx::query_scalar(

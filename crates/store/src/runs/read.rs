@@ -67,11 +67,7 @@ impl TryFrom<RunRow> for Run {
             pre_manifest_id: manifest(row.pre_manifest_id, "agent_runs.pre_manifest_id")?,
             post_manifest_id: manifest(row.post_manifest_id, "agent_runs.post_manifest_id")?,
             apply: row.apply,
-            retry_of: row
-                .retry_of
-                .map(|id| id.parse())
-                .transpose()
-                .map_err(|_| corrupt("agent_runs.retry_of"))?,
+            retry_of: row.retry_of.map(|id| id.parse()).transpose().map_err(|_| corrupt("agent_runs.retry_of"))?,
             state: row.state.parse().map_err(|_| corrupt("agent_runs.state"))?,
             attempt: number(row.attempt, "agent_runs.attempt")?,
             max_attempts: number(row.max_attempts, "agent_runs.max_attempts")?,
