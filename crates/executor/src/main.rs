@@ -44,7 +44,9 @@ fn main() -> ExitCode {
 
 fn done(cli: Cli) -> Result<(), ProgramError> {
     let none = || {
-        ProgramError::WrongUse("there is no home folder to keep data in: give one with --data or KITBAG_DATA".to_owned())
+        ProgramError::WrongUse(
+            "there is no home folder to keep data in: give one with --data or KITBAG_DATA".to_owned(),
+        )
     };
     let data = cli.data.or_else(Place::usual_data).ok_or_else(none)?;
     // What this process makes is nobody else's to read: tokens, and the files of runs.

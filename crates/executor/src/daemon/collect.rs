@@ -48,7 +48,8 @@ pub struct Collected {
 
 /// Looks at everything in `work`. This reads all of it, so it is not for a thread that serves others.
 pub fn collect(work: &Path, job: &Assignment, limits: CollectLimits) -> Result<Collected, Failure> {
-    let mut walk = Walk { work, limits, ours: staged(job), ignored: ignored(work), bytes: 0, found: Collected::default() };
+    let mut walk =
+        Walk { work, limits, ours: staged(job), ignored: ignored(work), bytes: 0, found: Collected::default() };
     walk.folder("")?;
     Ok(walk.found)
 }
@@ -61,7 +62,8 @@ fn staged(job: &Assignment) -> BTreeSet<String> {
     let enabled = toolset.agent_skills.iter().filter(|skill| skill.enabled);
     let folders = enabled.map(|skill| format!("{}/{}", profile.skills_folder(), skill.id));
     let own = |folder: &String| {
-        let inside = |path: &WorkPath| path.as_str().strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        let inside =
+            |path: &WorkPath| path.as_str().strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'));
         job.files.keys().any(inside)
     };
     folders.filter(|folder| !own(folder)).collect()
@@ -121,7 +123,8 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, path: WorkPath) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::new("WORKSPACE_FAILED", format_args!("`{path}` cannot be read: {error}"));
+        let failed =
+            |error: io::Error| Failure::new("WORKSPACE_FAILED", format_args!("`{path}` cannot be read: {error}"));
         let too_large = |reason: String| Failure::new("WORKSPACE_TOO_LARGE", reason);
         if self.found.files.len() == self.limits.files {
             return Err(too_large(format!(

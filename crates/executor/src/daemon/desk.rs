@@ -128,7 +128,8 @@ impl Desk {
         // On disk first: after a crash it must be known that this had begun.
         match inner.spool.begin(id, acknowledged) {
             Ok(outbox) => {
-                let stops = Stops { cancel: watch::Sender::new(false), gone: watch::Sender::new(false), then: Then::Told };
+                let stops =
+                    Stops { cancel: watch::Sender::new(false), gone: watch::Sender::new(false), then: Then::Told };
                 inner.held.insert(id, Held { outbox, stage: Stage::Working(stops.clone()) });
                 drop(inner);
                 self.changed.send_replace(());
@@ -261,9 +262,9 @@ impl Desk {
         let inner = self.lock();
         said.retain(|id, _| inner.held.contains_key(id));
         let later = inner.held.iter().filter(|(id, _)| after.is_some_and(|after| **id > after));
-        let (id, next) = later.chain(&inner.held).find_map(|(id, held)| {
-            Some((*id, held.next(said.get(id).copied().unwrap_or_default())?))
-        })?;
+        let (id, next) = later
+            .chain(&inner.held)
+            .find_map(|(id, held)| Some((*id, held.next(said.get(id).copied().unwrap_or_default())?)))?;
         let held = inner.held.get(&id)?;
         let progress = said.entry(id).or_default();
         match next {

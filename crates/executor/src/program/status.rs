@@ -54,8 +54,6 @@ fn unsent(place: &Place) -> Result<Vec<Value>, ProgramError> {
         return Ok(Vec::new());
     }
     let left = Spool::open(&folder).and_then(|spool| spool.summary()).map_err(ProgramError::at(&folder))?;
-    let line = |(id, events, ended): &(kitbag_model::run::wire::AttemptId, usize, bool)| {
-        json!({ "attempt": id.to_string(), "events": events, "ended": ended })
-    };
+    let line = |(id, events, ended): &(kitbag_model::run::wire::AttemptId, usize, bool)| json!({ "attempt": id.to_string(), "events": events, "ended": ended });
     Ok(left.iter().map(line).collect())
 }
