@@ -123,7 +123,7 @@ async fn connections(workshop: &Arc<Workshop>, greeting: &Greeting) {
         if matches!(error, LinkError::Revoked) {
             return;
         }
-        let wait = backoff.next();
+        let wait = backoff.failed();
         let told = json!({ "event": "disconnected", "reason": error.to_string(), "retryMs": wait.as_millis() });
         workshop.voice.tell(&told, || format!("no connection: {error}; once more in {:.1} s", wait.as_secs_f32()));
         sleep(wait).await;

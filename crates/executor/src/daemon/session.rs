@@ -21,7 +21,7 @@ const QUEUE: usize = 4;
 
 /// Something for the writer.
 enum Say {
-    Message(FromExecutor),
+    Message(Box<FromExecutor>),
     Ping,
 }
 
@@ -50,7 +50,7 @@ async fn connected(
         capacity: greeting.capacity,
         holding: workshop.desk.all(),
     };
-    say.send(Say::Message(hello)).await.map_err(|_| broken())?;
+    say.send(Say::Message(Box::new(hello))).await.map_err(|_| broken())?;
     let heartbeat = welcomed(&mut reader, workshop).await?;
     backoff.reset();
     let patience = workshop.patience;
@@ -78,7 +78,7 @@ async fn connected(
             changed = changes.changed() => changed.map_err(|_| broken())?,
             _ = heartbeats.tick() => {
                 let holding = workshop.desk.alive();
-                session.control.push_back(Say::Message(FromExecutor::Heartbeat { holding }));
+                session.control.push_back(Say::Message(Box::new(FromExecutor::Heartbeat { holding })));
             }
             _ = pings.tick() => {
                 if heard_at.elapsed() > patience.silence {
@@ -132,7 +132,7 @@ impl Session<'_> {
             | FromExecutor::Refused { id, .. } => Some(*id),
             FromExecutor::Hello { .. } | FromExecutor::Heartbeat { .. } => None,
         };
-        Some(Say::Message(message))
+        Some(Say::Message(Box::new(message)))
     }
 
     fn hear(&mut self, said: FromServer) -> Result<(), LinkError> {
@@ -170,7 +170,7 @@ impl Session<'_> {
 
     fn refuse(&mut self, id: AttemptId, reason: String) {
         tracing::info!(%id, reason, "an attempt is not taken");
-        self.control.push_back(Say::Message(FromExecutor::Refused { id, reason }));
+        self.control.push_back(Say::Message(Box::new(FromExecutor::Refused { id, reason })));
     }
 }
 

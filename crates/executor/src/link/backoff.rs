@@ -51,7 +51,7 @@ impl Backoff {
     }
 
     /// It failed once more: how long to wait.
-    pub fn next(&mut self) -> Duration {
+    pub fn failed(&mut self) -> Duration {
         let mut bytes = [0; 2];
         // Without chance the wait is a little less fair, and nothing else.
         let _ = getrandom::fill(&mut bytes);
@@ -75,7 +75,7 @@ mod tests {
         let waits: Vec<u128> = (0..8).map(|_| backoff.wait(0.0).as_millis()).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
         assert_eq!(backoff.wait(1.0).as_millis(), 30_250);
-        assert!((0..100).all(|_| backoff.next() <= Duration::from_millis(30_250)));
+        assert!((0..100).all(|_| backoff.failed() <= Duration::from_millis(30_250)));
         backoff.reset();
         assert_eq!(backoff.wait(0.5).as_millis(), 625);
     }

@@ -146,7 +146,7 @@ impl Blobs {
                     }
                     other => return other,
                 }
-                sleep(backoff.next()).await;
+                sleep(backoff.failed()).await;
             }
         };
         tokio::select! {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use kitbag_executor::daemon::Stop;
-use kitbag_model::run::wire::{Assignment, FileRef, SkillSnapshot, ToolsetSnapshot};
+use kitbag_model::run::wire::{Assignment, AttemptId, FileRef, SkillSnapshot, ToolsetSnapshot};
 use kitbag_model::run::{Application, Profile, RunState, ToolsetFrom};
 use kitbag_model::{ContentHash, WorkPath};
 
 use crate::machine::{Bench, job};
-use crate::stand_in::StandIn;
+use crate::stand_in::{Seen, StandIn};
 
 fn file(content: &str, executable: bool) -> FileRef {
     FileRef { sha256: ContentHash::of(content.as_bytes()), size: content.len() as u64, executable }
@@ -66,7 +66,13 @@ async fn what_the_agent_left_goes_up_and_only_what_is_missing_travels() {
     let id = job.id;
     server.give(job);
     assert_eq!(server.result(id).await.state, RunState::Succeeded);
-    let seen = server.seen();
+    check_all(&server.seen(), id);
+    bench.empty().await;
+    executor.stop.send_replace(Stop::Soon);
+    executor.end().await;
+}
+
+fn check_all(seen: &Seen, id: AttemptId) {
     assert_eq!(seen.texts(id), ["staged"]);
     let expected = files(&[
         (".kitbagignore", file("*.log\n", false)),
@@ -86,10 +92,6 @@ async fn what_the_agent_left_goes_up_and_only_what_is_missing_travels() {
     for odd in ["leak", "root", "pipe"] {
         assert!(told.iter().any(|event| event.contains(&format!("`{odd}`"))), "{odd}: {told:?}");
     }
-    drop(seen);
-    bench.empty().await;
-    executor.stop.send_replace(Stop::Soon);
-    executor.end().await;
 }
 
 #[tokio::test]
@@ -107,9 +109,8 @@ async fn a_folder_that_is_too_large_is_told() {
     let id = unasked.id;
     server.give(unasked);
     assert_eq!(server.result(id).await.state, RunState::Succeeded);
-    let seen = server.seen();
-    assert!(seen.results[&id].1.is_none() && seen.put.is_empty());
-    drop(seen);
+    assert!(server.seen().results[&id].1.is_none());
+    assert_eq!(server.seen().put, []);
     executor.stop.send_replace(Stop::Soon);
     executor.end().await;
 }
