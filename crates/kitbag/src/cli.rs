@@ -269,6 +269,10 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_MCP_RATE", value_name = "COUNT")]
     pub(crate) mcp_rate: Option<u32>,
 
+    /// How long an executor has a run of an agent without being heard of [default: 60]
+    #[arg(long, env = "KITBAG_EXECUTOR_LEASE_SECONDS", value_name = "SECONDS")]
+    pub(crate) executor_lease_seconds: Option<u64>,
+
     /// A folder with a built page, in place of the one in the program; for those who work on it
     #[arg(long, env = "KITBAG_PAGE", value_name = "DIR")]
     pub(crate) page: Option<PathBuf>,
