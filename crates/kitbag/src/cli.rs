@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use kitbag_executor::program::cli::ExecutorCommand;
 
 pub(crate) use admin::{AdminCommand, TokenCommand};
 pub(crate) use audit::{AuditCommand, AuditFilterFlags, AuditFormat};
@@ -105,10 +106,11 @@ pub(crate) enum Command {
         #[arg(long)]
         plain: bool,
     },
+    /// Run agents on this machine for a server: pair with it, take its runs
+    #[command(subcommand)]
+    Executor(ExecutorCommand),
     #[command(hide = true)]
     Run(NotYet),
-    #[command(hide = true)]
-    Executor(NotYet),
 }
 
 /// A command whose name is taken but which this version does not have: it says so, rather than guess another name.
