@@ -3,6 +3,7 @@
 //!
 //! It knows neither the database nor the server, only what they say to it ([`kitbag_model::run::wire`]).
 
+mod answer;
 pub mod attempt;
 pub mod credentials;
 pub mod daemon;
@@ -14,6 +15,7 @@ pub mod place;
 pub mod prepare;
 pub mod program;
 mod spool;
+pub mod tools;
 pub mod voice;
 
 pub use failure::Failure;

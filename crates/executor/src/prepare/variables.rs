@@ -32,6 +32,11 @@ impl Variables {
         self.is_allowed(name).then(|| self.values.get(name).filter(|value| !value.trim().is_empty()).cloned()).flatten()
     }
 
+    /// The value of a variable for what is this machine's own, such as its agents. No toolset is told.
+    pub fn of_this_machine(&self, name: &str) -> Option<String> {
+        self.values.get(name).filter(|value| !value.is_empty()).cloned()
+    }
+
     /// Why a variable has no value, for whoever looks after this machine.
     pub fn why_not(&self, name: &str) -> String {
         match self.values.get(name) {
