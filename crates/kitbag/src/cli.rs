@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use kitbag_executor::program::cli::ExecutorCommand;
 
 pub(crate) use admin::{AdminCommand, TokenCommand};
 pub(crate) use audit::{AuditCommand, AuditFilterFlags, AuditFormat};
@@ -105,10 +106,11 @@ pub(crate) enum Command {
         #[arg(long)]
         plain: bool,
     },
+    /// Run agents on this machine for a server: pair with it, take its runs
+    #[command(subcommand)]
+    Executor(ExecutorCommand),
     #[command(hide = true)]
     Run(NotYet),
-    #[command(hide = true)]
-    Executor(NotYet),
 }
 
 /// A command whose name is taken but which this version does not have: it says so, rather than guess another name.
@@ -266,6 +268,10 @@ pub(crate) struct ServeFlags {
     /// How many requests a second one client may make at the MCP endpoint; 0 is no limit [default: 5000]
     #[arg(long, env = "KITBAG_MCP_RATE", value_name = "COUNT")]
     pub(crate) mcp_rate: Option<u32>,
+
+    /// How long an executor has a run of an agent without being heard of [default: 60]
+    #[arg(long, env = "KITBAG_EXECUTOR_LEASE_SECONDS", value_name = "SECONDS")]
+    pub(crate) executor_lease_seconds: Option<u64>,
 
     /// A folder with a built page, in place of the one in the program; for those who work on it
     #[arg(long, env = "KITBAG_PAGE", value_name = "DIR")]

@@ -54,7 +54,8 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Doctor => commands::doctor::run(&place, output).await,
             Command::Openapi => commands::openapi::run(),
             Command::Completions { shell } => commands::completions::run(shell),
-            Command::GuardKeeper { .. } | Command::Run(_) | Command::Executor(_) => {
+            Command::Executor(command) => commands::executor::run(&place, command, output).await,
+            Command::GuardKeeper { .. } | Command::Run(_) => {
                 Err(Failure::wrong_use("this command is not part of this version of Kitbag yet"))
             }
         }

@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod doctor;
+pub(crate) mod executor;
 pub(crate) mod gallery;
 pub(crate) mod mcp;
 pub(crate) mod openapi;

@@ -1,0 +1,57 @@
+//! `kitbag-executor`: the executor alone, for machines that run agents and nothing else of Kitbag.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use kitbag_executor::place::Place;
+use kitbag_executor::program::cli::ExecutorCommand;
+use kitbag_executor::program::{ProgramError, run};
+use serde_json::json;
+
+/// Runs coding agents on this machine, for a Kitbag server elsewhere.
+#[derive(Parser)]
+#[command(name = "kitbag-executor", version, infer_long_args = false)]
+struct Cli {
+    /// The data folder [default: $XDG_DATA_HOME/kitbag, else ~/.local/share/kitbag]
+    #[arg(long, global = true, env = "KITBAG_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// Print JSON on stdout, and nothing else there
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: ExecutorCommand,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let json = cli.json;
+    match done(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if json {
+                let told = json!({ "code": error.code(), "message": error.to_string(), "details": null });
+                let _ = writeln!(std::io::stdout(), "{told}");
+            }
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn done(cli: Cli) -> Result<(), ProgramError> {
+    let none = || {
+        ProgramError::WrongUse(
+            "there is no home folder to keep data in: give one with --data or KITBAG_DATA".to_owned(),
+        )
+    };
+    let data = cli.data.or_else(Place::usual_data).ok_or_else(none)?;
+    // What this process makes is nobody else's to read: tokens, and the files of runs.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|source| ProgramError::Io { path: data.clone(), source })?;
+    runtime.block_on(run(&data, cli.command, cli.json))
+}
