@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use kitbag_executor::place::Place;
 use kitbag_executor::program::cli::ExecutorCommand;
 use kitbag_executor::program::{ProgramError, run};
+use kitbag_executor::tools;
 use serde_json::json;
 
 /// Runs coding agents on this machine, for a Kitbag server elsewhere.
@@ -23,7 +24,28 @@ struct Cli {
     json: bool,
 
     #[command(subcommand)]
-    command: ExecutorCommand,
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Executor(ExecutorCommand),
+    /// Kitbag's own tools, as an MCP server of an agent, which starts it.
+    #[command(hide = true, name = tools::COMMAND)]
+    Tools {
+        /// The job.
+        file: PathBuf,
+    },
+    /// The process that makes sandboxes. The tools start it.
+    #[command(hide = true)]
+    GuardKeeper {
+        /// A folder like those that will be mounted.
+        sample: PathBuf,
+        /// Make no namespaces.
+        #[arg(long)]
+        plain: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -43,6 +65,11 @@ fn main() -> ExitCode {
 }
 
 fn done(cli: Cli) -> Result<(), ProgramError> {
+    // Before the runtime: this process must have one thread.
+    if let Command::GuardKeeper { sample, plain } = &cli.command {
+        let failed = |source| ProgramError::Io { path: sample.clone(), source };
+        return kitbag_guard::keeper::main(sample, *plain).map_err(failed);
+    }
     let none = || {
         ProgramError::WrongUse(
             "there is no home folder to keep data in: give one with --data or KITBAG_DATA".to_owned(),
@@ -53,5 +80,9 @@ fn done(cli: Cli) -> Result<(), ProgramError> {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|source| ProgramError::Io { path: data.clone(), source })?;
-    runtime.block_on(run(&data, cli.command, cli.json))
+    match cli.command {
+        Command::Executor(command) => runtime.block_on(run(&data, command, cli.json)),
+        Command::Tools { file } => Ok(runtime.block_on(tools::serve(&file))?),
+        Command::GuardKeeper { .. } => Ok(()),
+    }
 }

@@ -70,6 +70,11 @@ impl Place {
         self.folder.join("runs")
     }
 
+    /// What Kitbag's own tools keep from one run to the next, such as Python packages.
+    pub fn tools(&self) -> PathBuf {
+        self.folder().join("tools")
+    }
+
     /// Takes the folder for one executor; nothing if there is one already.
     pub fn lock(&self) -> io::Result<Option<Lock>> {
         let file = File::options().create(true).truncate(false).write(true).open(self.folder.join("lock"))?;

@@ -87,9 +87,9 @@ impl Bench {
             gateway: String::new(),
         };
         let programs = vec![self.folder.path().join("bin")];
-        let engines = find_all(&programs).await.into_iter();
+        let engines = find_all(&programs, &Variables::new([], Vec::new())).await.into_iter();
         let mut setup = Setup {
-            machine: Machine { root: place.runs(), programs, variables: Variables::new([], Vec::new()) },
+            machine: Machine::new(place.runs(), programs, Variables::new([], Vec::new())),
             engines: engines.map(|found| FoundEngine { id: found.engine, version: found.version }).collect(),
             link: Link::new(&credentials, &Route::default()).await.unwrap(),
             spool: Spool::open(&place.spool()).unwrap(),
