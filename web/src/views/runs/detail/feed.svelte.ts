@@ -100,7 +100,6 @@ export class Feed {
     return () => {
       document.removeEventListener('visibilitychange', seen);
       this.#close();
-      clearTimeout(this.#flush);
     };
   }
 
@@ -127,6 +126,7 @@ export class Feed {
     });
     source.addEventListener('end', () => {
       this.#close();
+      this.#take();
       this.ended = true;
     });
     for (const name of NAMES)
@@ -150,13 +150,14 @@ export class Feed {
     if (told.n <= this.#last) return;
     this.#last = told.n;
     this.#came.push(told);
-    this.#flush ??= setTimeout(() => {
-      this.#flush = undefined;
-      this.#take(this.#came.splice(0));
-    }, SETTLE);
+    this.#flush ??= setTimeout(() => this.#take(), SETTLE);
   }
 
-  #take(came: Told[]): void {
+  #take(): void {
+    clearTimeout(this.#flush);
+    this.#flush = undefined;
+    const came = this.#came.splice(0);
+    if (!came.length) return;
     const items = [...this.items];
     const steps = [...this.steps];
     const lines = [...this.lines];
