@@ -219,8 +219,19 @@ test('a run is cancelled, done again, and both are compared', async ({ kitbag, p
 
 test('what is wrong with what is asked for is said at its field', async ({ kitbag, page }) => {
   await Executor.start(kitbag, 'west', ['gpu']).then((executor) => executor.disconnect());
-  await kitbag.open(page, '/runs?new=1');
+  await kitbag.open(page, '/runs');
   const dialog = page.getByRole('dialog', { name: 'New run' });
+  const opener = page.getByRole('button', { name: 'New run' }).first();
+  await opener.click();
+  await expect(dialog.getByLabel('What the agent is to do')).toBeFocused();
+  await page.keyboard.type('Count to ten.');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect(opener).toBeFocused();
+  // What was written is there again.
+  await opener.click();
+  await expect(dialog.getByLabel('What the agent is to do')).toHaveValue('Count to ten.');
+  await dialog.getByLabel('What the agent is to do').fill('');
   const start = () => dialog.getByRole('button', { name: 'Start the run' }).click();
   const told = async (label: string, words: RegExp) => {
     await start();
