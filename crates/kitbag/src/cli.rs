@@ -106,6 +106,12 @@ pub(crate) enum Command {
         #[arg(long)]
         plain: bool,
     },
+    /// Kitbag's own tools for one run of an agent, which the agent starts.
+    #[command(hide = true)]
+    ExecutorTools {
+        /// What they are to be.
+        file: PathBuf,
+    },
     /// Run agents on this machine for a server: pair with it, take its runs
     #[command(subcommand)]
     Executor(ExecutorCommand),

@@ -54,6 +54,9 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Doctor => commands::doctor::run(&place, output).await,
             Command::Openapi => commands::openapi::run(),
             Command::Completions { shell } => commands::completions::run(shell),
+            Command::ExecutorTools { file } => {
+                Ok(kitbag_executor::tools::serve(&file).await.map(|()| ExitCode::SUCCESS)?)
+            }
             Command::Executor(command) => commands::executor::run(&place, command, output).await,
             Command::GuardKeeper { .. } | Command::Run(_) => {
                 Err(Failure::wrong_use("this command is not part of this version of Kitbag yet"))

@@ -74,6 +74,9 @@ pub enum ProgramError {
          anew with `kitbag executor pair TOKEN --replace`"
     )]
     Revoked(String),
+    /// The tools of a run cannot be served.
+    #[error(transparent)]
+    Tools(#[from] crate::tools::ServeError),
     /// The machine failed at something.
     #[error("{}: {source}", path.display())]
     Io {
@@ -101,7 +104,7 @@ impl ProgramError {
             Self::TokenExpired => "PAIRING_TOKEN_EXPIRED",
             Self::Refused { code, .. } if !code.is_empty() => code,
             Self::Revoked(_) => "UNAUTHORIZED",
-            Self::Refused { .. } | Self::Unreachable { .. } | Self::Io { .. } => "FAILED",
+            Self::Refused { .. } | Self::Unreachable { .. } | Self::Tools(_) | Self::Io { .. } => "FAILED",
         }
     }
 

@@ -31,9 +31,9 @@ pub(super) async fn run(place: &Place, flags: StartFlags, voice: Voice) -> Resul
     // Before anything else: a signal that comes while engines are looked for is one, too.
     let stop = signals().map_err(ProgramError::at(place.folder()))?;
     tidied(place, flags.keep_folders, voice).await;
-    let programs = programs();
+    let (programs, variables) = (programs(), Variables::of_this_process(flags.allow_env));
     let mut engines = Vec::new();
-    for (engine, found) in look(&programs).await {
+    for (engine, found) in look(&programs, &variables).await {
         voice.tell(&line(engine, &found), || match &found {
             Ok(version) => format!("found {engine}, version {version}"),
             Err(failure) => format!("without {engine}: {}", failure.message),
@@ -48,7 +48,7 @@ pub(super) async fn run(place: &Place, flags: StartFlags, voice: Voice) -> Resul
     let link = link.map_err(|source| ProgramError::Unreachable { server: server.clone(), source })?;
     let spool = Spool::open(&place.spool()).map_err(ProgramError::at(&place.spool()))?;
     let setup = Setup {
-        machine: Machine { root: place.runs(), programs, variables: Variables::of_this_process(flags.allow_env) },
+        machine: Machine { data: place.tools(), ..Machine::new(place.runs(), programs, variables) },
         engines,
         link,
         spool,
@@ -89,10 +89,10 @@ pub(super) fn programs() -> Vec<PathBuf> {
 }
 
 /// Every engine, with its version or why it cannot be used.
-pub(super) async fn look(programs: &[PathBuf]) -> Vec<(EngineId, Result<String, Failure>)> {
+pub(super) async fn look(programs: &[PathBuf], variables: &Variables) -> Vec<(EngineId, Result<String, Failure>)> {
     let mut all = Vec::new();
     for engine in EngineId::ALL {
-        all.push((*engine, find(*engine, programs).await.map(|found| found.version)));
+        all.push((*engine, find(*engine, programs, variables).await.map(|found| found.version)));
     }
     all
 }

@@ -7,6 +7,7 @@ use super::start::{look, programs};
 use crate::Spool;
 use crate::credentials::Credentials;
 use crate::place::Place;
+use crate::prepare::Variables;
 use crate::voice::Voice;
 
 pub(super) async fn run(place: &Place, voice: Voice) -> Result<(), ProgramError> {
@@ -14,7 +15,7 @@ pub(super) async fn run(place: &Place, voice: Voice) -> Result<(), ProgramError>
     let credentials = Credentials::read(&path).map_err(ProgramError::at(&path))?;
     let running = place.lock().map_err(ProgramError::at(place.folder()))?.is_none();
     let unsent = unsent(place)?;
-    let engines = look(&programs()).await;
+    let engines = look(&programs(), &Variables::of_this_process(Vec::new())).await;
     let told = json!({
         "paired": credentials.as_ref().map(|paired| json!({
             "server": paired.server.to_string(), "executorId": paired.executor_id, "organizationId": paired.organization_id,

@@ -86,10 +86,10 @@ impl Bench {
             organization_id: "acme".parse().unwrap(),
             gateway: String::new(),
         };
-        let programs = vec![self.folder.path().join("bin")];
-        let engines = find_all(&programs).await.into_iter();
+        let (programs, variables) = (vec![self.folder.path().join("bin")], Variables::new([], Vec::new()));
+        let engines = find_all(&programs, &variables).await.into_iter();
         let mut setup = Setup {
-            machine: Machine { root: place.runs(), programs, variables: Variables::new([], Vec::new()) },
+            machine: Machine { data: place.tools(), ..Machine::new(place.runs(), programs, variables) },
             engines: engines.map(|found| FoundEngine { id: found.engine, version: found.version }).collect(),
             link: Link::new(&credentials, &Route::default()).await.unwrap(),
             spool: Spool::open(&place.spool()).unwrap(),
