@@ -42,7 +42,7 @@ enum Command {
         plain: bool,
     },
     /// Kitbag's own tools for one run, which its agent starts
-    #[command(hide = true)]
+    #[command(hide = true, name = tools::COMMAND)]
     ExecutorTools {
         /// What they are to be
         file: PathBuf,

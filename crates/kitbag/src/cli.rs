@@ -6,6 +6,7 @@ mod chat;
 mod gallery;
 mod lists;
 mod mcp;
+mod run;
 mod tool;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub(crate) use audit::{AuditCommand, AuditFilterFlags, AuditFormat};
 pub(crate) use chat::ChatCommand;
 pub(crate) use gallery::{GalleryCommand, PublishCommand};
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
+pub(crate) use run::{ExecutorsCommand, RunFlags, RunsCommand};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
@@ -106,24 +108,20 @@ pub(crate) enum Command {
         #[arg(long)]
         plain: bool,
     },
-    /// Kitbag's own tools for one run of an agent, which the agent starts.
-    #[command(hide = true)]
-    ExecutorTools {
-        /// What they are to be.
-        file: PathBuf,
-    },
     /// Run agents on this machine for a server: pair with it, take its runs
     #[command(subcommand)]
     Executor(ExecutorCommand),
-    #[command(hide = true)]
-    Run(NotYet),
-}
-
-/// A command whose name is taken but which this version does not have: it says so, rather than guess another name.
-#[derive(Args)]
-pub(crate) struct NotYet {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    _rest: Vec<String>,
+    /// Kitbag's own tools, as an MCP server of an agent on an executor, which starts it.
+    #[command(hide = true, name = kitbag_executor::tools::COMMAND)]
+    ExecutorTools {
+        /// The job.
+        file: PathBuf,
+    },
+    /// Have an agent work on something, on an executor, with a toolset; follows it
+    Run(Box<RunFlags>),
+    /// Look at runs of agents, end them and do them again; say which machines may run agents
+    #[command(subcommand)]
+    Runs(RunsCommand),
 }
 
 /// How to serve. Every flag also reads `KITBAG_<FLAG>` and a key of `kitbag.toml`; the flag wins over the variable, the

@@ -74,7 +74,7 @@ pub enum ProgramError {
          anew with `kitbag executor pair TOKEN --replace`"
     )]
     Revoked(String),
-    /// The tools of a run cannot be served.
+    /// Kitbag's own tools could not be served.
     #[error(transparent)]
     Tools(#[from] crate::tools::ServeError),
     /// The machine failed at something.

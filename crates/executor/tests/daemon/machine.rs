@@ -86,10 +86,10 @@ impl Bench {
             organization_id: "acme".parse().unwrap(),
             gateway: String::new(),
         };
-        let (programs, variables) = (vec![self.folder.path().join("bin")], Variables::new([], Vec::new()));
-        let engines = find_all(&programs, &variables).await.into_iter();
+        let programs = vec![self.folder.path().join("bin")];
+        let engines = find_all(&programs, &Variables::new([], Vec::new())).await.into_iter();
         let mut setup = Setup {
-            machine: Machine { data: place.tools(), ..Machine::new(place.runs(), programs, variables) },
+            machine: Machine::new(place.runs(), programs, Variables::new([], Vec::new())),
             engines: engines.map(|found| FoundEngine { id: found.engine, version: found.version }).collect(),
             link: Link::new(&credentials, &Route::default()).await.unwrap(),
             spool: Spool::open(&place.spool()).unwrap(),

@@ -9,6 +9,7 @@ pub(crate) mod executor;
 pub(crate) mod gallery;
 pub(crate) mod mcp;
 pub(crate) mod openapi;
+pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod tool;
 pub(crate) mod toolset;

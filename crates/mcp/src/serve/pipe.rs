@@ -51,7 +51,7 @@ pub async fn serve_pipe(
         }
     };
     front.close();
-    drop(pipe);
+    pipe.alone.values().for_each(AbortHandle::abort);
     // Nobody may be left who reads.
     writing.abort();
     ended
