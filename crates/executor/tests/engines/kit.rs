@@ -198,7 +198,7 @@ pub(crate) fn machine(root: &TempDir, programs: Vec<PathBuf>, model: &str) -> Ma
     ];
     let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let variables = Variables::new(values, vec!["ZOO_*".to_owned()]);
-    let own = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples/own");
+    let own = env!("CARGO_BIN_EXE_kitbag-executor").into();
     Machine { own, ..Machine::new(root.path().join("runs"), programs, variables) }
 }
 
