@@ -74,7 +74,7 @@ on_both! {
         let content = paired.request(&server, Method::GET, job.id, &blob(&known)).send().await.unwrap();
         assert_eq!((content.status().as_u16(), content.text().await.unwrap().as_str()), (200, "beans"));
         write(&server, &chat, "secret.txt", "not for it").await;
-        server.delete(&format!("{CHATS}/{chat}/workspace/files/secret.txt")).await.expect(200);
+        server.delete(&format!("{CHATS}/{chat}/workspace/files/secret.txt")).await.expect(204);
         let hidden = blob(&file("not for it").sha256.to_string());
         Answer::of(paired.request(&server, Method::GET, job.id, &hidden)).await.expect_error(404, "NOT_FOUND");
         let stranger = pair(&server, &json!({})).await;

@@ -10,7 +10,7 @@ use crate::kit::{RUNS, ask, config, pair, serve, show};
 const TOOLSETS: &str = "/v1/orgs/local/toolsets";
 const SKILL: &str = "---\nname: greet\ndescription: How to greet people politely in writing.\n---\nSay hello first.\n";
 
-/// A toolset with a server that nobody trusts yet, one that is off, and a skill.
+/// A toolset with a server, one that is off, and a skill.
 async fn toolset(server: &Server, id: &str) -> Value {
     let body = json!({
         "id": id, "name": "Greeter", "visibility": "org",
@@ -24,12 +24,14 @@ async fn toolset(server: &Server, id: &str) -> Value {
     server.post(TOOLSETS, &body).await.expect(201)
 }
 
-async fn trust(server: &Server, key: &str) {
-    let path = format!("/v1/orgs/local/mcp-servers/{key}");
-    let shown = server.get(&path).await.expect(200);
-    let body = json!({ "fingerprint": shown["fingerprint"] });
-    let answer = server.post(&format!("{path}/trust"), &body).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+/// A bundle that declares a server, installed as it came: nobody said yes to what it starts.
+async fn import(server: &Server) {
+    let manifest = "id: stranger\nname: S\nversion: \"1.0.0\"\nmcp_servers:\n  - id: every\n    command: npx\n";
+    let mut archive = kitbag_formats::archive::ArchiveWriter::new(Vec::new());
+    archive.file(&"toolset.yaml".parse().unwrap(), false, &mut manifest.as_bytes()).unwrap();
+    let request = server.request(Method::POST, &format!("{TOOLSETS}/import"));
+    let request = request.header("content-type", "application/zip").body(archive.finish().unwrap());
+    assert!(Answer::of(request).await.status.is_success());
 }
 
 fn with_toolset(engine: &str, id: &str) -> Value {
@@ -41,11 +43,11 @@ fn with_toolset(engine: &str, id: &str) -> Value {
 on_both! {
     async fn what_a_run_has_stays_what_it_was(database: TestDatabase) {
         let server = serve(&database);
-        toolset(&server, "greeter").await;
-        let refused = server.post(RUNS, &with_toolset("gateway.claude.v2", "greeter")).await;
+        import(&server).await;
+        let refused = server.post(RUNS, &with_toolset("gateway.claude.v2", "stranger")).await;
         refused.expect_error(409, "NEEDS_TRUST");
-        assert!(refused.body["message"].as_str().unwrap().contains("greeter~every"), "{}", refused.body);
-        trust(&server, "greeter~every").await;
+        assert_eq!(refused.body["details"]["serverKeys"], json!(["stranger~every"]));
+        toolset(&server, "greeter").await;
         let run = ask(&server, &with_toolset("gateway.claude.v2", "greeter")).await;
         let shown = show(&server, run).await;
         assert_eq!((&shown["toolset"]["applied"], &shown["toolset"]["from"], &shown["toolset"]["profile"]), (&json!(true), &json!("config"), &json!("gateway")));
@@ -74,7 +76,6 @@ on_both! {
         let server = serve(&database);
         for id in ["house", "mine"] {
             toolset(&server, id).await;
-            trust(&server, &format!("{id}~every")).await;
         }
         let settings = |id: Value| json!({ "toolsets": { "defaultToolsetId": id } });
         Answer::of(server.request(Method::PUT, "/v1/orgs/local/settings").json(&settings(json!("house")))).await.expect(200);

@@ -95,7 +95,10 @@ impl Place {
     pub fn clear_runs(&self) -> usize {
         let below = |folder: &Path| -> Vec<PathBuf> {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect()
+            // No organisation's id begins with a dot: what does is nobody's run.
+            let hidden = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".");
+            let folders = entries.filter(|entry| !hidden(entry)).map(|entry| entry.path());
+            folders.filter(|path| path.is_dir() && !path.is_symlink()).collect()
         };
         let mut removed = 0;
         for organization in below(&self.runs()) {

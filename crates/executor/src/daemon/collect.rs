@@ -29,11 +29,13 @@ pub struct CollectLimits {
     pub file_bytes: u64,
     /// Bytes of all of them.
     pub bytes: u64,
+    /// Bytes of all their names, which go into one message.
+    pub names: usize,
 }
 
 impl Default for CollectLimits {
     fn default() -> Self {
-        Self { files: 20_000, file_bytes: 1 << 30, bytes: 4 << 30 }
+        Self { files: 50_000, file_bytes: 1 << 30, bytes: 4 << 30, names: 8 << 20 }
     }
 }
 
@@ -48,8 +50,15 @@ pub struct Collected {
 
 /// Looks at everything in `work`. This reads all of it, so it is not for a thread that serves others.
 pub fn collect(work: &Path, job: &Assignment, limits: CollectLimits) -> Result<Collected, Failure> {
-    let mut walk =
-        Walk { work, limits, ours: staged(job), ignored: ignored(work), bytes: 0, found: Collected::default() };
+    let mut walk = Walk {
+        work,
+        limits,
+        ours: staged(job),
+        ignored: ignored(work),
+        bytes: 0,
+        names: 0,
+        found: Collected::default(),
+    };
     walk.folder("")?;
     Ok(walk.found)
 }
@@ -90,6 +99,7 @@ struct Walk<'a> {
     ours: BTreeSet<String>,
     ignored: Option<Gitignore>,
     bytes: u64,
+    names: usize,
     found: Collected,
 }
 
@@ -131,6 +141,10 @@ impl Walk<'_> {
                 "the folder has more than {} files; name what is not to be kept in {IGNORED}",
                 self.limits.files
             )));
+        }
+        self.names += path.as_str().len();
+        if self.names > self.limits.names {
+            return Err(too_large(format!("the names of its files have more than {} bytes", self.limits.names)));
         }
         let mut file =
             OpenOptions::new().read(true).custom_flags(NO_LINK).open(self.work.join(&path)).map_err(failed)?;

@@ -245,10 +245,14 @@ impl Desk {
         self.lock().held.keys().copied().collect()
     }
 
-    /// What keeps its lease: not what cannot be gone on with.
-    pub fn alive(&self) -> Vec<AttemptId> {
+    /// What a heartbeat names. What cannot be gone on with keeps no lease, so it is not named before that was said; afterwards it is,
+    /// because who names what is not theirs is told so, and then it can be forgotten.
+    pub fn alive(&self, said: &BTreeMap<AttemptId, Progress>) -> Vec<AttemptId> {
         let inner = self.lock();
-        inner.held.iter().filter(|(_, held)| !matches!(held.stage, Stage::Lost(_))).map(|(id, _)| *id).collect()
+        let named = |(id, held): &(&AttemptId, &Held)| {
+            !matches!(held.stage, Stage::Lost(_)) || said.get(id).is_some_and(|said| said.ended)
+        };
+        inner.held.iter().filter(named).map(|(id, _)| *id).collect()
     }
 
     /// Whether there is something that this connection has not said.

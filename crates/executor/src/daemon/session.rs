@@ -19,6 +19,9 @@ use crate::link::{Backoff, CONNECT, Heard, LinkError, Reader, Writer};
 /// So many messages wait for the network.
 const QUEUE: usize = 4;
 
+/// A connection that has held so long is a good one.
+const STEADY: Duration = Duration::from_secs(10);
+
 /// Something for the writer.
 enum Say {
     Message(Box<FromExecutor>),
@@ -52,7 +55,7 @@ async fn connected(
     };
     say.send(Say::Message(Box::new(hello))).await.map_err(|_| broken())?;
     let heartbeat = welcomed(&mut reader, workshop).await?;
-    backoff.reset();
+    let welcomed_at = Instant::now();
     let patience = workshop.patience;
     let mut session = Session { workshop, said: BTreeMap::new(), control: VecDeque::new(), last: None };
     let mut changes = workshop.desk.listen();
@@ -66,6 +69,10 @@ async fn connected(
             heard = reader.next() => {
                 heard_at = Instant::now();
                 if let Heard::Said(said) = heard? {
+                    // A server that only greets and hangs up is not asked again at once.
+                    if matches!(said, FromServer::Ack { .. }) {
+                        backoff.reset();
+                    }
                     session.hear(said)?;
                 }
             }
@@ -77,12 +84,15 @@ async fn connected(
             }
             changed = changes.changed() => changed.map_err(|_| broken())?,
             _ = heartbeats.tick() => {
-                let holding = workshop.desk.alive();
+                let holding = workshop.desk.alive(&session.said);
                 session.control.push_back(Say::Message(Box::new(FromExecutor::Heartbeat { holding })));
             }
             _ = pings.tick() => {
                 if heard_at.elapsed() > patience.silence {
                     return Err(LinkError::Unreachable(format!("nothing was heard for {:?}", patience.silence)));
+                }
+                if welcomed_at.elapsed() > STEADY {
+                    backoff.reset();
                 }
                 session.control.push_back(Say::Ping);
                 workshop.desk.rewind(&mut session.said, patience.resend);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kitbag_model::ContentHash;
-use kitbag_model::run::wire::{Assignment, AttemptId, FileRef};
+use kitbag_model::run::wire::{Assignment, AttemptId, ToolsetSnapshot};
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -55,10 +55,8 @@ struct Missing {
 impl Blobs {
     /// Those that an assignment names.
     pub fn new(link: Link, job: &Assignment, patience: Patience, ended: watch::Receiver<bool>) -> Self {
-        let skills = job.toolset.iter().flat_map(|toolset| &toolset.agent_skills).flat_map(|skill| &skill.files);
-        let program = job.toolset.iter().filter_map(|toolset| toolset.program.as_ref()).flat_map(|code| &code.files);
-        let all = job.files.iter().chain(skills).chain(program);
-        let sizes = all.map(|(_, file): (_, &FileRef)| (file.sha256, file.size)).collect();
+        let all = job.files.values().chain(job.toolset.iter().flat_map(ToolsetSnapshot::files));
+        let sizes = all.map(|file| (file.sha256, file.size)).collect();
         Self { link, id: job.id, patience, ended, sizes }
     }
 

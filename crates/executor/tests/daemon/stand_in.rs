@@ -230,9 +230,10 @@ impl Seen {
                 self.hellos.push(holding);
                 answers
             }
-            FromExecutor::Heartbeat { .. } => {
+            FromExecutor::Heartbeat { holding } => {
                 self.heartbeats += 1;
-                Vec::new()
+                let gone = holding.into_iter().filter(|id| self.dropped.contains(id));
+                gone.map(|id| FromServer::Drop { id, reason: "it is not yours".into() }).collect()
             }
             FromExecutor::Started { id } => {
                 self.started.insert(id);
@@ -240,7 +241,8 @@ impl Seen {
             }
             FromExecutor::Refused { id, reason } => {
                 self.refused.push((id, reason));
-                vec![FromServer::Drop { id, reason: "somebody else does it".into() }]
+                self.dropped.insert(id);
+                Vec::new()
             }
             FromExecutor::Events { id, .. } | FromExecutor::Result { id, .. }
                 if self.dropped.contains(&id) || !self.given.contains_key(&id) =>
