@@ -9,6 +9,7 @@ mod files;
 mod kit;
 mod many;
 mod pairing;
+mod real;
 mod restarting;
 mod tenants;
 mod toolsets;
