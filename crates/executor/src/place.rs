@@ -1,7 +1,7 @@
 //! Where an executor keeps what it needs: `<data>/executor`, for its owner alone.
 //!
 //! `credentials.json` says whom it is paired with, `spool` has what the server does not know yet, `runs` the folders that agents work
-//! in, and `lock` is held by the one executor that works here.
+//! in, `tools` what tools keep, and `lock` is held by the one executor that works here.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -72,7 +72,7 @@ impl Place {
 
     /// What Kitbag's own tools keep from one run to the next, such as Python packages.
     pub fn tools(&self) -> PathBuf {
-        self.folder().join("tools")
+        self.folder.join("tools")
     }
 
     /// Takes the folder for one executor; nothing if there is one already.
