@@ -5,7 +5,7 @@ use kitbag_model::run::{RunError, RunOutcome, RunState};
 use kitbag_testkit::on_both;
 use serde_json::{Value, json};
 
-use crate::kit::{RUNS, ask, config, events, pair, serve, show, succeeded, until};
+use crate::kit::{RUNS, ask, config, events, pair, serve, serve_impatiently, show, succeeded, until};
 
 on_both! {
     async fn a_result_counts_once(database: TestDatabase) {
@@ -35,7 +35,7 @@ on_both! {
     }
 
     async fn an_executor_that_vanishes_loses_its_runs(database: TestDatabase) {
-        let server = serve(&database);
+        let server = serve_impatiently(&database);
         let (gone, other) = (pair(&server, &json!({})).await, pair(&server, &json!({})).await);
         let mut executor = gone.connect(1, &[]).await;
         let run = ask(&server, &json!({ "config": config("gateway.codex.v2") })).await;
@@ -76,6 +76,10 @@ on_both! {
             let id = executor.given().await.id;
             assert_eq!(id.attempt, attempt);
             executor.say(&FromExecutor::Refused { id, reason: "the disk is full".into() }).await;
+            assert!(matches!(executor.hear().await, FromServer::Drop { id: which, .. } if which == id));
+            // Who gave it back has it no more, whatever it says.
+            executor.alive(&[id]).await;
+            assert!(matches!(executor.hear().await, FromServer::Drop { id: which, .. } if which == id));
         }
         let over = until(&server, run, "failed").await;
         assert_eq!(over["error"]["code"], "EXECUTOR_LOST");

@@ -24,8 +24,13 @@ pub(crate) const EXECUTORS: &str = "/v1/orgs/local/executors";
 /// Long enough for a loaded machine; what takes longer does not come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that gives up on silent executors after four seconds.
+/// A server as it is. However slow the machine is, the executors of a test are heard of in time.
 pub(crate) fn serve(database: &TestDatabase) -> Server {
+    Server::start(BINARY, database, &[])
+}
+
+/// One that gives up on silent executors after four seconds.
+pub(crate) fn serve_impatiently(database: &TestDatabase) -> Server {
     Server::start(BINARY, database, &["--executor-lease-seconds", "4"])
 }
 

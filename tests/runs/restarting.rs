@@ -4,7 +4,7 @@ use kitbag_testkit::on_both;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::kit::{ask, config, events, pair, serve, show, until};
+use crate::kit::{ask, config, events, pair, serve, serve_impatiently, show, until};
 
 on_both! {
     async fn nothing_is_lost_when_the_server_is_killed(database: TestDatabase) {
@@ -44,7 +44,7 @@ on_both! {
 
     /// An executor that was away for longer than its lease, while the server was too, keeps what nobody else took.
     async fn who_comes_back_keeps_what_nobody_took(database: TestDatabase) {
-        let server = serve(&database);
+        let server = serve_impatiently(&database);
         let paired = pair(&server, &json!({})).await;
         let mut executor = paired.connect(1, &[]).await;
         let run = ask(&server, &json!({ "config": config("gateway.codex.v2") })).await;

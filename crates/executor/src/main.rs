@@ -10,6 +10,7 @@ use kitbag_executor::program::cli::ExecutorCommand;
 use kitbag_executor::program::{ProgramError, run};
 use kitbag_executor::tools;
 use serde_json::json;
+use tokio::runtime::Runtime;
 
 /// Runs coding agents on this machine, for a Kitbag server elsewhere.
 #[derive(Parser)]
@@ -31,20 +32,20 @@ struct Cli {
 enum Command {
     #[command(flatten)]
     Executor(ExecutorCommand),
-    /// Kitbag's own tools, as an MCP server of an agent, which starts it.
-    #[command(hide = true, name = tools::COMMAND)]
-    Tools {
-        /// The job.
-        file: PathBuf,
-    },
-    /// The process that makes sandboxes. The tools start it.
+    /// The process that makes sandboxes, which the tools of a run start
     #[command(hide = true)]
     GuardKeeper {
-        /// A folder like those that will be mounted.
+        /// A folder like those that will be mounted
         sample: PathBuf,
-        /// Make no namespaces.
+        /// Make no namespaces
         #[arg(long)]
         plain: bool,
+    },
+    /// Kitbag's own tools for one run, which its agent starts
+    #[command(hide = true, name = tools::COMMAND)]
+    ExecutorTools {
+        /// What they are to be
+        file: PathBuf,
     },
 }
 
@@ -65,24 +66,23 @@ fn main() -> ExitCode {
 }
 
 fn done(cli: Cli) -> Result<(), ProgramError> {
-    // Before the runtime: this process must have one thread.
-    if let Command::GuardKeeper { sample, plain } = &cli.command {
-        let failed = |source| ProgramError::Io { path: sample.clone(), source };
-        return kitbag_guard::keeper::main(sample, *plain).map_err(failed);
-    }
-    let none = || {
-        ProgramError::WrongUse(
-            "there is no home folder to keep data in: give one with --data or KITBAG_DATA".to_owned(),
-        )
-    };
-    let data = cli.data.or_else(Place::usual_data).ok_or_else(none)?;
-    // What this process makes is nobody else's to read: tokens, and the files of runs.
-    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|source| ProgramError::Io { path: data.clone(), source })?;
     match cli.command {
-        Command::Executor(command) => runtime.block_on(run(&data, command, cli.json)),
-        Command::Tools { file } => Ok(runtime.block_on(tools::serve(&file))?),
-        Command::GuardKeeper { .. } => Ok(()),
+        // Before the runtime: this process must have one thread.
+        Command::GuardKeeper { sample, plain } => {
+            kitbag_guard::keeper::main(&sample, plain).map_err(|source| ProgramError::Io { path: sample, source })
+        }
+        Command::ExecutorTools { file } => Ok(runtime()?.block_on(tools::serve(&file))?),
+        Command::Executor(command) => {
+            let none = "there is no home folder to keep data in: give one with --data or KITBAG_DATA";
+            let data = cli.data.or_else(Place::usual_data).ok_or_else(|| ProgramError::WrongUse(none.to_owned()))?;
+            // What this process makes is nobody else's to read: tokens, and the files of runs.
+            rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+            runtime()?.block_on(run(&data, command, cli.json))
+        }
     }
+}
+
+fn runtime() -> Result<Runtime, ProgramError> {
+    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    built.map_err(|error| ProgramError::WrongUse(format!("there are no threads to work with: {error}")))
 }
