@@ -40,6 +40,7 @@ bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag --bench import
 	cargo bench --locked --package kitbag --bench calls
 	cargo bench --locked --package kitbag --bench organisations
+	cargo bench --locked --package kitbag --bench runs
 	cargo bench --locked --package kitbag --bench gateway -- --peers "$$(scripts/bench-peers)"
 
 fmt: ## Format all code

@@ -10,6 +10,7 @@ mod kit;
 mod machine;
 mod many;
 mod pairing;
+mod real;
 mod restarting;
 mod tenants;
 mod toolsets;

@@ -7,8 +7,13 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
+
+/// Whoever only looks whether an executor works here holds the lock for a moment, so it is tried a few times.
+const LOOKS: usize = 10;
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The executor's part of a data folder. It exists.
 #[derive(Clone, Debug)]
@@ -76,13 +81,29 @@ impl Place {
     }
 
     /// Takes the folder for one executor; nothing if there is one already.
-    pub fn lock(&self) -> io::Result<Option<Lock>> {
-        let file = File::options().create(true).truncate(false).write(true).open(self.folder.join("lock"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Lock { _file: file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
+    pub async fn lock(&self) -> io::Result<Option<Lock>> {
+        let file = self.lock_file()?;
+        for _ in 0..LOOKS {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(Lock { _file: file })),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK).await,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether an executor works here.
+    pub fn is_locked(&self) -> io::Result<bool> {
+        match self.lock_file()?.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    fn lock_file(&self) -> io::Result<File> {
+        File::options().create(true).truncate(false).write(true).open(self.folder.join("lock"))
     }
 
     /// The address of the server that last said it runs on this data folder.

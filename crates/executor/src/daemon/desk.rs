@@ -198,8 +198,16 @@ impl Desk {
     pub fn acknowledged(&self, id: AttemptId, seq: u64, result: bool) -> bool {
         let mut inner = self.lock();
         let Some(held) = inner.held.get_mut(&id) else { return false };
-        // Of what cannot be gone on with a server may know the end without having heard of it.
-        let done = held.outbox.acknowledged(seq, result) || (result && matches!(held.stage, Stage::Lost(_)));
+        let done = match &mut held.stage {
+            // It ended without us, so nobody waits for what goes on here.
+            Stage::Working(stops) if result => {
+                stops.end(Then::Forgotten);
+                false
+            }
+            // Nor for what cannot be gone on with.
+            Stage::Lost(_) if result => true,
+            _ => held.outbox.acknowledged(seq, result),
+        };
         if done {
             inner.forget(id);
         }
@@ -245,14 +253,20 @@ impl Desk {
         self.lock().held.keys().copied().collect()
     }
 
-    /// What a heartbeat names. What cannot be gone on with keeps no lease, so it is not named before that was said; afterwards it is,
-    /// because who names what is not theirs is told so, and then it can be forgotten.
-    pub fn alive(&self, said: &BTreeMap<AttemptId, Progress>) -> Vec<AttemptId> {
+    /// What a heartbeat names: not what cannot be gone on with. Whoever names something keeps its lease, or gets it back.
+    pub fn alive(&self) -> Vec<AttemptId> {
         let inner = self.lock();
-        let named = |(id, held): &(&AttemptId, &Held)| {
-            !matches!(held.stage, Stage::Lost(_)) || said.get(id).is_some_and(|said| said.ended)
-        };
-        inner.held.iter().filter(named).map(|(id, _)| *id).collect()
+        inner.held.iter().filter(|(_, held)| !matches!(held.stage, Stage::Lost(_))).map(|(id, _)| *id).collect()
+    }
+
+    /// The server knows that it cannot be gone on with.
+    pub fn given_back(&self, id: AttemptId) {
+        let mut inner = self.lock();
+        if inner.held.get(&id).is_some_and(|held| matches!(held.stage, Stage::Lost(_))) {
+            inner.forget(id);
+        }
+        drop(inner);
+        self.changed.send_replace(());
     }
 
     /// Whether there is something that this connection has not said.

@@ -25,7 +25,8 @@ const STEADY: Duration = Duration::from_secs(10);
 /// Something for the writer.
 enum Say {
     Message(Box<FromExecutor>),
-    Ping,
+    /// A question whether anybody is there, with a number that comes back.
+    Ping(u64),
 }
 
 /// Connects and stays as long as it can. Why it ended.
@@ -57,7 +58,14 @@ async fn connected(
     let heartbeat = welcomed(&mut reader, workshop).await?;
     let welcomed_at = Instant::now();
     let patience = workshop.patience;
-    let mut session = Session { workshop, said: BTreeMap::new(), control: VecDeque::new(), last: None };
+    let mut session = Session {
+        workshop,
+        said: BTreeMap::new(),
+        control: VecDeque::new(),
+        last: None,
+        pings: 0,
+        given_back: Vec::new(),
+    };
     let mut changes = workshop.desk.listen();
     let (mut heartbeats, mut pings) = (interval(heartbeat), interval(patience.ping));
     heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -68,12 +76,16 @@ async fn connected(
         tokio::select! {
             heard = reader.next() => {
                 heard_at = Instant::now();
-                if let Heard::Said(said) = heard? {
-                    // A server that only greets and hangs up is not asked again at once.
-                    if matches!(said, FromServer::Ack { .. }) {
-                        backoff.reset();
+                match heard? {
+                    Heard::Said(said) => {
+                        // A server that only greets and hangs up is not asked again at once.
+                        if matches!(said, FromServer::Ack { .. }) {
+                            backoff.reset();
+                        }
+                        session.hear(said)?;
                     }
-                    session.hear(said)?;
+                    Heard::Pong(number) => session.has_read(number),
+                    Heard::Alive => {}
                 }
             }
             room = say.reserve(), if more => {
@@ -84,7 +96,7 @@ async fn connected(
             }
             changed = changes.changed() => changed.map_err(|_| broken())?,
             _ = heartbeats.tick() => {
-                let holding = workshop.desk.alive(&session.said);
+                let holding = workshop.desk.alive();
                 session.control.push_back(Say::Message(Box::new(FromExecutor::Heartbeat { holding })));
             }
             _ = pings.tick() => {
@@ -94,7 +106,7 @@ async fn connected(
                 if welcomed_at.elapsed() > STEADY {
                     backoff.reset();
                 }
-                session.control.push_back(Say::Ping);
+                session.ping();
                 workshop.desk.rewind(&mut session.said, patience.resend);
             }
             Some(ended) = writing.join_next() => return Err(ended.unwrap_or_else(|_| broken())),
@@ -114,7 +126,7 @@ async fn welcomed(reader: &mut Reader, workshop: &Workshop) -> Result<Duration, 
                 return Ok(Duration::from_secs(u64::from(heartbeat_seconds.max(1))));
             }
             Heard::Said(FromServer::Revoked) => return Err(LinkError::Revoked),
-            Heard::Said(_) | Heard::Alive => {}
+            Heard::Said(_) | Heard::Pong(_) | Heard::Alive => {}
         }
     }
 }
@@ -127,6 +139,10 @@ struct Session<'a> {
     control: VecDeque<Say>,
     /// Whose turn was last.
     last: Option<AttemptId>,
+    /// How many pings there were.
+    pings: u64,
+    /// What was given back, each with the ping behind it.
+    given_back: Vec<(AttemptId, u64)>,
 }
 
 impl Session<'_> {
@@ -135,6 +151,11 @@ impl Session<'_> {
             return Some(first);
         }
         let message = self.workshop.desk.next(&mut self.said, self.last)?;
+        if let FromExecutor::Refused { id, .. } = &message {
+            // Nobody acknowledges this; but a server that answers the ping behind it has read it, and done what it read.
+            self.ping();
+            self.given_back.push((*id, self.pings));
+        }
         self.last = match &message {
             FromExecutor::Started { id }
             | FromExecutor::Events { id, .. }
@@ -143,6 +164,18 @@ impl Session<'_> {
             FromExecutor::Hello { .. } | FromExecutor::Heartbeat { .. } => None,
         };
         Some(Say::Message(Box::new(message)))
+    }
+
+    fn ping(&mut self) {
+        self.pings += 1;
+        self.control.push_back(Say::Ping(self.pings));
+    }
+
+    /// The server has read everything before this ping.
+    fn has_read(&mut self, number: u64) {
+        for (id, _) in self.given_back.extract_if(.., |(_, ping)| *ping <= number) {
+            self.workshop.desk.given_back(id);
+        }
     }
 
     fn hear(&mut self, said: FromServer) -> Result<(), LinkError> {
@@ -188,7 +221,7 @@ async fn write(mut writer: Writer, mut queue: mpsc::Receiver<Say>) -> LinkError 
     while let Some(next) = queue.recv().await {
         let sent = match &next {
             Say::Message(message) => writer.say(message).await,
-            Say::Ping => writer.ping().await,
+            Say::Ping(number) => writer.ping(*number).await,
         };
         if let Err(error) = sent {
             return error;

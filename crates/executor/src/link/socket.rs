@@ -35,6 +35,8 @@ pub struct Writer(SplitSink<WebSocketStream<Upgraded>, Message>);
 pub enum Heard {
     /// A message.
     Said(FromServer),
+    /// The answer to a ping.
+    Pong(u64),
     /// Something that only says that somebody is there.
     Alive,
 }
@@ -94,6 +96,9 @@ impl Reader {
                     None => "the server closed the connection".to_owned(),
                 }))
             }
+            Some(Ok(Message::Pong(bytes))) => {
+                Ok(bytes.as_ref().try_into().map_or(Heard::Alive, |number| Heard::Pong(u64::from_be_bytes(number))))
+            }
             Some(Ok(_)) => Ok(Heard::Alive),
             Some(Err(error)) => Err(LinkError::Unreachable(format!("the connection broke: {error}"))),
             None => Err(LinkError::Unreachable("the connection broke".to_owned())),
@@ -108,9 +113,9 @@ impl Writer {
         self.send(Message::Text(text.into())).await
     }
 
-    /// Asks whether anybody is there.
-    pub async fn ping(&mut self) -> Result<(), LinkError> {
-        self.send(Message::Ping(Bytes::new())).await
+    /// Asks whether anybody is there, who answers with the same number.
+    pub async fn ping(&mut self, number: u64) -> Result<(), LinkError> {
+        self.send(Message::Ping(Bytes::copy_from_slice(&number.to_be_bytes()))).await
     }
 
     /// Says goodbye. Nobody waits for the answer.

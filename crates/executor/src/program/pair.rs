@@ -44,7 +44,7 @@ pub(super) async fn run(place: &Place, flags: PairFlags, voice: Voice) -> Result
             organization: known.organization_id.to_string(),
         });
     }
-    let lock = place.lock().map_err(ProgramError::at(place.folder()))?;
+    let lock = place.lock().await.map_err(ProgramError::at(place.folder()))?;
     let _lock = lock.ok_or_else(|| ProgramError::Running(place.folder().to_owned()))?;
     let server: ServerAddress = match flags.server.or_else(|| place.announced()) {
         Some(named) => named.parse()?,

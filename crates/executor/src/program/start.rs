@@ -26,7 +26,7 @@ pub(super) async fn run(place: &Place, flags: StartFlags, voice: Voice) -> Resul
     logging::start(flags.log.as_deref().unwrap_or("info"), flags.log_format.as_deref())?;
     let path = place.credentials();
     let credentials = Credentials::read(&path).map_err(ProgramError::at(&path))?.ok_or(ProgramError::NotPaired)?;
-    let lock = place.lock().map_err(ProgramError::at(place.folder()))?;
+    let lock = place.lock().await.map_err(ProgramError::at(place.folder()))?;
     let _lock = lock.ok_or_else(|| ProgramError::Running(place.folder().to_owned()))?;
     // Before anything else: a signal that comes while engines are looked for is one, too.
     let stop = signals().map_err(ProgramError::at(place.folder()))?;

@@ -13,7 +13,7 @@ use crate::voice::Voice;
 pub(super) async fn run(place: &Place, voice: Voice) -> Result<(), ProgramError> {
     let path = place.credentials();
     let credentials = Credentials::read(&path).map_err(ProgramError::at(&path))?;
-    let running = place.lock().map_err(ProgramError::at(place.folder()))?.is_none();
+    let running = place.is_locked().map_err(ProgramError::at(place.folder()))?;
     let unsent = unsent(place)?;
     let engines = look(&programs(), &Variables::of_this_process(Vec::new())).await;
     let told = json!({

@@ -7,4 +7,5 @@ mod ending;
 mod files;
 mod machine;
 mod pairing;
+mod secure;
 mod stand_in;

@@ -232,6 +232,9 @@ impl Seen {
             }
             FromExecutor::Heartbeat { holding } => {
                 self.heartbeats += 1;
+                let given_back = holding.iter().filter(|id| self.refused.iter().any(|(refused, _)| refused == *id));
+                let wrong = given_back.map(|id| format!("{id}: it was given back and is named all the same"));
+                self.wrong.extend(wrong.collect::<Vec<_>>());
                 let gone = holding.into_iter().filter(|id| self.dropped.contains(id));
                 gone.map(|id| FromServer::Drop { id, reason: "it is not yours".into() }).collect()
             }
@@ -241,7 +244,6 @@ impl Seen {
             }
             FromExecutor::Refused { id, reason } => {
                 self.refused.push((id, reason));
-                self.dropped.insert(id);
                 Vec::new()
             }
             FromExecutor::Events { id, .. } | FromExecutor::Result { id, .. }
