@@ -76,6 +76,10 @@ on_both! {
             let id = executor.given().await.id;
             assert_eq!(id.attempt, attempt);
             executor.say(&FromExecutor::Refused { id, reason: "the disk is full".into() }).await;
+            assert!(matches!(executor.hear().await, FromServer::Drop { id: which, .. } if which == id));
+            // Who gave it back has it no more, whatever it says.
+            executor.alive(&[id]).await;
+            assert!(matches!(executor.hear().await, FromServer::Drop { id: which, .. } if which == id));
         }
         let over = until(&server, run, "failed").await;
         assert_eq!(over["error"]["code"], "EXECUTOR_LOST");

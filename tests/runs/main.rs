@@ -7,11 +7,13 @@ mod dispatch;
 mod ending;
 mod files;
 mod kit;
+mod machine;
+mod machines;
 mod many;
 mod pairing;
-mod real;
 mod restarting;
 mod tenants;
 mod toolsets;
+mod whole;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_kitbag");

@@ -127,6 +127,8 @@ export class Executor {
       () => this.say({ type: 'heartbeat', holding: [...this.holding.values()].map(({ id }) => id) }),
       2000,
     );
+    // Who forgets it is not held up by it.
+    this.beat.unref();
   }
 
   async disconnect(): Promise<void> {

@@ -1,11 +1,14 @@
 //! What holds for each of the four engines.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use kitbag_model::run::wire::ServerSnapshot;
 use kitbag_model::run::{EngineId, RunEventKind, RunState};
 use serde_json::{Value, json};
 
-use crate::kit::{ABOUT, KEY, Kit, SECRET, processes, server};
+use crate::dialled::Dialled;
+use crate::kit::{ABOUT, KEY, Kit, SECRET, everything, processes, server};
 
 fn echo() -> Value {
     json!({ "tool": "mcp__every__echo", "arguments": { "message": "hello" } })
@@ -128,6 +131,42 @@ async fn has_no_tools_of_its_own(engine: EngineId) {
     assert_eq!(names(&over.folder.work()), ["given.txt"], "{:#?}", over.events);
     assert!(over.calls().iter().all(|(_, failed)| *failed), "{:#?}", over.events);
     over.says("The tool said");
+}
+
+/// What `tools.allow` names, in the engine's own words, is there, and what comes of it is in the folder.
+async fn uses_what_is_allowed(engine: EngineId) {
+    let shell = json!({ "command": "echo made > made.txt", "description": "Makes a file" });
+    let (name, tool, arguments) = match engine {
+        EngineId::Codex => ("shell", "exec_command", json!({ "cmd": "echo made > made.txt" })),
+        EngineId::OpenCode => ("bash", "bash", shell),
+        EngineId::Claude | EngineId::ClaudeAgentSdk => ("Bash", "Bash", shell),
+    };
+    let steps = json!([{ "tool": tool, "arguments": arguments }]);
+    let kit = Kit::new(engine, &steps).with("tools", json!({ "allow": [name] }));
+    let over = kit.run().await;
+    over.says("The tool said");
+    let made = std::fs::read_to_string(over.folder.work().join("made.txt"));
+    assert_eq!(made.unwrap_or_default(), "made\n", "{:#?}", over.events);
+    assert_eq!(names(&over.folder.work()), ["given.txt", "made.txt"]);
+}
+
+/// A server that is dialled, with a header that is the value of a variable.
+async fn dials(engine: EngineId) {
+    let server = Dialled::new();
+    let mut kit = Kit::new(engine, &json!([echo()]));
+    kit.toolset().mcp_servers = vec![ServerSnapshot {
+        server_type: "streamable-http".to_owned(),
+        command: None,
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        url: Some(server.url.clone()),
+        headers: [("X-Zoo".to_owned(), "${ENV:ZOO_TOKEN}".to_owned())].into(),
+        ..everything()
+    }];
+    let over = kit.run().await;
+    over.says("Echo: hello");
+    assert_eq!(over.calls(), [("mcp__every__echo".to_owned(), false)]);
+    assert!(server.heard("x-zoo", SECRET), "the header did not arrive");
 }
 
 /// Files of the run that its engine would take for settings: commands to run, servers, other addresses.
@@ -257,6 +296,16 @@ macro_rules! each {
             #[tokio::test(flavor = "multi_thread")]
             async fn obeys_no_file_of_the_run() {
                 super::obeys_no_file_of_the_run(EngineId::$engine).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn uses_what_is_allowed() {
+                super::uses_what_is_allowed(EngineId::$engine).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn dials() {
+                super::dials(EngineId::$engine).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]

@@ -185,7 +185,7 @@ impl Over {
 
 /// A machine with these programs.
 pub(crate) fn machine(root: &TempDir, programs: Vec<PathBuf>, model: &str) -> Machine {
-    let path = format!("{}:{}", node_bin().display(), std::env::var("PATH").unwrap());
+    let path = path_of_programs();
     let values = [
         ("PATH", path.as_str()),
         ("HOME", root.path().to_str().unwrap()),
@@ -196,10 +196,23 @@ pub(crate) fn machine(root: &TempDir, programs: Vec<PathBuf>, model: &str) -> Ma
         ("ZOO_TOKEN", SECRET),
         ("DATABASE_URL", "not on the list"),
     ];
-    let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    with_values(root, programs, values.map(|(name, value)| (name.to_owned(), value.to_owned())))
+}
+
+/// The same, which knows these variables.
+pub(crate) fn with_values<const N: usize>(
+    root: &TempDir,
+    programs: Vec<PathBuf>,
+    values: [(String, String); N],
+) -> Machine {
     let variables = Variables::new(values, vec!["ZOO_*".to_owned()]);
-    let own = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples/own");
+    let own = env!("CARGO_BIN_EXE_kitbag-executor").into();
     Machine { own, ..Machine::new(root.path().join("runs"), programs, variables) }
+}
+
+/// Where the programs of servers are.
+pub(crate) fn path_of_programs() -> String {
+    format!("{}:{}", node_bin().display(), std::env::var("PATH").unwrap())
 }
 
 fn node_bin() -> PathBuf {

@@ -105,14 +105,15 @@ impl Link {
         self.held.remove(&id);
         self.not_before = Instant::now() + AFTER_REFUSAL;
         let reason: String = reason.chars().filter(|c| !c.is_control()).take(300).collect();
-        let Some(org) = self.whose(id).await? else { return Ok(()) };
+        let Some(org) = self.whose(id).await? else { return self.drop_attempt(id, "it is over").await };
         let run = self.runs.0.store.read_beside(&org).await?.run(id.run_id).await?;
         // Only who has it can give it back.
         if run.is_some_and(|run| run.executor_id == Some(self.executor.id)) {
             let told = format!("{} cannot do it: {reason}", self.executor.name);
             self.runs.release(&org, id, &told).await?;
         }
-        Ok(())
+        // It may forget it.
+        self.drop_attempt(id, "it was given back").await
     }
 
     async fn told(&mut self, id: AttemptId, mut events: Vec<RunEvent>) -> Result<(), Over> {

@@ -71,11 +71,13 @@ impl WriteTx {
         expired_at: Option<Timestamp>,
         reason: &str,
     ) -> Result<Option<Run>, StoreError> {
-        // A lease that was renewed meanwhile is none that ended.
+        // A lease that was renewed meanwhile is none that ended. Who was merely not heard of may come back to what nobody else took; who
+        // gave it back, or was taken out, may not.
         let released = execute!(
             self,
             sqlx::query(
-                "UPDATE agent_runs SET state = 'queued', lease_until = NULL
+                "UPDATE agent_runs SET state = 'queued', lease_until = NULL,
+                                       executor_id = CASE WHEN CAST($4 AS TEXT) IS NULL THEN NULL ELSE executor_id END
                  WHERE organization_id = $1 AND id = $2 AND attempt = $3 AND state IN ('leased', 'running')
                    AND (CAST($4 AS TEXT) IS NULL OR lease_until < $5)"
             )
