@@ -162,9 +162,14 @@ export class Executor {
     await this.next('ack');
   }
 
-  /** Ends an attempt; the files are what its folder has then. */
-  async end(id: Attempt, outcome: Record<string, unknown>, files?: Record<string, string>): Promise<void> {
-    const refs: Record<string, unknown> = {};
+  /** Ends an attempt; the files are what its folder has then, `kept` those that are as the assignment had them. */
+  async end(
+    id: Attempt,
+    outcome: Record<string, unknown>,
+    files?: Record<string, string>,
+    kept: Record<string, unknown> = {},
+  ): Promise<void> {
+    const refs = { ...kept };
     for (const [path, text] of Object.entries(files ?? {})) {
       const bytes = Buffer.from(text);
       const sha256 = createHash('sha256').update(bytes).digest('hex');

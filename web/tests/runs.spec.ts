@@ -1,7 +1,9 @@
 // Runs and executors: paired, asked for, followed, ended. In place of an agent there is a test that says what happens.
 import type { Page } from '@playwright/test';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
 import { Executor } from './executor.ts';
-import { expect, type Kitbag, test } from './kit.ts';
+import { expect, type Kitbag, PROGRAM, test } from './kit.ts';
 import { another, Person } from './people.ts';
 
 const task = { prompt: 'Write a greeting.', engine: { id: 'gateway.claude.v2' } };
@@ -51,6 +53,30 @@ test('a machine is paired by what the dialog shows, which closes when it has com
   await expect(page.getByRole('heading', { name: 'No executor yet' })).toBeVisible();
   await executor.next('revoked');
   await executor.disconnect();
+});
+
+test('what the dialog shows to type makes this machine an executor, until it is taken out', async ({
+  kitbag,
+  page,
+}) => {
+  await kitbag.open(page, '/executors?pair=1');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Make a token' }).click();
+  const shown = await dialog.locator('pre').allTextContents();
+  const env = { PATH: process.env.PATH, HOME: kitbag.data, KITBAG_DATA: join(kitbag.data, 'executor') };
+  const type = (command: string) => spawn(PROGRAM, command.split(' ').slice(1), { env, stdio: 'ignore' });
+  const ends = (child: ChildProcess) => new Promise<number | null>((done) => child.on('exit', done));
+  expect(shown.map((command) => command.split(' ')[0])).toEqual(['kitbag', 'kitbag']);
+  expect(await ends(type(shown[0]!))).toBe(0);
+  await expect(dialog).toHaveCount(0);
+  const started = type(shown[1]!);
+  const over = ends(started);
+  const row = page.getByRole('list', { name: 'Executors' }).getByRole('listitem');
+  await expect(row.getByText('Connected', { exact: true })).toBeVisible();
+  await row.getByRole('button', { name: /^Take .* out$/ }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Take out' }).click();
+  await expect(page.getByRole('heading', { name: 'No executor yet' })).toBeVisible();
+  await over;
 });
 
 test('a run waits and says why, begins, is followed live, answers, and what it left is brought into its chat', async ({

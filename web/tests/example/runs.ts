@@ -1,6 +1,7 @@
 // Agents at work: a machine, a run that is done, one that goes on and one that waits. For what looks at all views.
 import { Executor } from '../executor.ts';
 import type { Kitbag } from '../kit.ts';
+import { PAGE } from './index.ts';
 
 const BREAD = [
   { day: 'Monday', bread: 'sourdough', loaves: 40 },
@@ -54,11 +55,10 @@ export async function work(kitbag: Kitbag, chat: string): Promise<Work> {
     { kind: 'tool_result', callId: 'c2', output: 'The file was changed.', isError: false },
     { kind: 'text', text: 'The page has the list now.' },
   );
-  const page =
-    '<!doctype html>\n<h1>Bread & Butter</h1>\n<ul>\n  <li>Monday: sourdough</li>\n  <li>Friday: challah</li>\n</ul>\n';
+  const list = '<ul>\n      <li>Monday: sourdough</li>\n      <li>Friday: challah</li>\n    </ul>\n  </body>';
+  const page = PAGE.replace('</body>', `  ${list}`);
   const usage = { inputTokens: 18_240, outputTokens: 912, turns: 3, toolCalls: 2 };
-  const left = { 'site/index.html': page, 'notes.md': '# The bakery\n' };
-  await executor.end(first.id, { state: 'succeeded', output: ANSWER, usage }, left);
+  await executor.end(first.id, { state: 'succeeded', output: ANSWER, usage }, { 'site/index.html': page }, first.files);
 
   const running = await ask('Find spelling mistakes in all texts.', { toolsetId: 'sales' });
   const second = await executor.take();

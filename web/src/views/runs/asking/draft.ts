@@ -64,6 +64,9 @@ export function blank(): Draft {
   };
 }
 
+/** What was written and not sent, for as long as the page is open. */
+export const unsent: { draft: Draft | undefined } = { draft: undefined };
+
 /** The same as was asked for once, to be changed. */
 export function draftLike(run: Run, isOwnChat: boolean): Draft {
   const { prompt, toolsetId, engine, execution, tools, limits, output, maxAttempts } = configOf(run);
