@@ -178,6 +178,26 @@ test('nothing is missed and nothing comes twice when the connection breaks', asy
   await executor.disconnect();
 });
 
+test('what was begun, given back and begun anew is told apart', async ({ kitbag, page }) => {
+  const executor = await Executor.start(kitbag);
+  const run = await ask(kitbag);
+  await kitbag.open(page, `/runs/${run}`);
+  const { id } = await executor.take();
+  await executor.tell(id, { kind: 'text', text: 'one' });
+  await expect(feed(page)).toContainText('one');
+  executor.refuse(id, 'the machine goes to sleep');
+  const again = await executor.take();
+  expect(again.id).toEqual({ runId: run, attempt: 2 });
+  await executor.tell(again.id, { kind: 'text', text: 'two' });
+  await expect(feed(page)).toContainText(/one.*Attempt 2.*the machine goes to sleep.*two/is);
+  await expect(states(page)).toContainText('Waits again');
+  await expect(states(page)).toContainText('Given to workshop');
+  await expect(page.getByText('Attempt 2 of 3')).toBeVisible();
+  await executor.end(again.id, answered('Done.'));
+  await expect(page.getByRole('region', { name: 'Answer' })).toContainText('Done.');
+  await executor.disconnect();
+});
+
 test('a run is cancelled, done again, and both are compared', async ({ kitbag, page }) => {
   const executor = await Executor.start(kitbag);
   const first = await ask(kitbag, task, { name: 'Greeting' });
