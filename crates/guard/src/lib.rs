@@ -7,4 +7,5 @@ pub mod child;
 pub mod dial;
 pub mod keeper;
 pub mod process;
+pub mod rest;
 pub mod sandbox;

@@ -6,6 +6,7 @@
 pub mod auth;
 pub mod connection;
 pub mod endpoint;
+pub mod lasting;
 pub mod manager;
 pub mod resolve;
 pub mod serve;

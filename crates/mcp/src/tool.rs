@@ -3,32 +3,36 @@
 use serde_json::{Map, Value};
 
 /// A definition. What the protocol has no name for is kept too: pins cover the whole of it.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// It is kept as text. There are many of them, few are looked at, and a text is a tenth of what it is when it is taken apart.
+#[derive(Clone, Debug)]
 pub struct ToolDefinition {
     /// The server's own name for it.
     pub name: String,
-    /// All of it, the name included.
-    pub raw: Map<String, Value>,
+    text: Box<str>,
 }
 
 impl ToolDefinition {
-    /// A name for people.
-    pub fn title(&self) -> Option<&str> {
-        self.raw.get("title").or_else(|| self.raw.get("annotations")?.get("title")).and_then(Value::as_str)
+    /// A tool of this name; `raw` is all that is said of it, the name included.
+    pub fn new(name: String, raw: &Map<String, Value>) -> Self {
+        let text = serde_json::to_string(raw).expect("values can be written as JSON");
+        Self { name, text: text.into() }
     }
 
-    /// What it does, in the server's words. They are a stranger's.
-    pub fn description(&self) -> Option<&str> {
-        self.raw.get("description").and_then(Value::as_str)
+    /// All of it, the name included.
+    pub fn raw(&self) -> Map<String, Value> {
+        serde_json::from_str(&self.text).expect("what was written as JSON can be read")
     }
 
     /// What its arguments must be.
     pub fn input_schema(&self) -> Map<String, Value> {
-        self.raw.get("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default()
+        self.raw().get("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default()
     }
+}
 
-    /// What its structured results are.
-    pub fn output_schema(&self) -> Option<&Map<String, Value>> {
-        self.raw.get("outputSchema").and_then(Value::as_object)
+impl PartialEq for ToolDefinition {
+    /// Whether both say the same, in whichever order.
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && (self.text == other.text || self.raw() == other.raw())
     }
 }

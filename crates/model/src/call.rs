@@ -262,7 +262,8 @@ pub fn args_digest(tool: &ToolId, args: &Map<String, Value>) -> ContentHash {
     hasher.update(b"kitbag call 1\n");
     hasher.update(tool.to_string().as_bytes());
     hasher.update(b"\n");
-    hasher.update(Value::Object(args.clone()).to_string().as_bytes());
+    // As the value's own `Display` writes it.
+    hasher.update(&serde_json::to_vec(args).expect("values can be written as JSON"));
     hasher.finish()
 }
 

@@ -70,6 +70,13 @@ impl Content {
         Self(json!([{ "type": "tool_call", "toolCallId": id, "toolId": tool }]))
     }
 
+    /// The same as text, of the texts of both.
+    pub fn text_of_call(id: &str, tool: &str) -> String {
+        // An id needs no escaping; what a server calls a tool may.
+        let tool = Value::from(tool);
+        format!("[{{\"type\":\"tool_call\",\"toolCallId\":\"{id}\",\"toolId\":{tool}}}]")
+    }
+
     /// The content as JSON.
     pub fn as_json(&self) -> &Value {
         &self.0
@@ -181,6 +188,15 @@ mod tests {
         }
         for bad in [json!([{"type": "a"}, "b"]), json!([{"type": "a"}, {"type": 1}]), json!([{"type": "a"}, {}])] {
             assert_eq!(Content::try_from(bad), Err(ContentError::Untyped { index: 1 }));
+        }
+    }
+
+    #[test]
+    fn the_content_of_a_call_is_the_same_as_text() {
+        for tool in ["read_file", "mcp:a~b:say \"it\"\n\u{1}é"] {
+            let (id, tool): (ToolCallId, ToolId) = (ToolCallId::generate(), tool.parse().unwrap());
+            let text = Content::text_of_call(&id.to_string(), &tool.to_string());
+            assert_eq!(text, Content::of_call(id, &tool).as_json().to_string());
         }
     }
 

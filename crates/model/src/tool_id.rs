@@ -82,10 +82,18 @@ impl ToolId {
 impl fmt::Display for ToolId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Builtin(tool) => write!(f, "{tool}"),
-            Self::Toolset { toolset, tool } => write!(f, "{toolset}:{tool}"),
-            Self::Mcp { server, tool } => write!(f, "mcp:{server}:{tool}"),
-            Self::LegacyMcp { server, tool } => write!(f, "mcp:{server}:{tool}"),
+            Self::Builtin(tool) => f.write_str(tool.as_str()),
+            Self::Toolset { toolset, tool } => {
+                [toolset.as_str(), ":", tool.as_str()].into_iter().try_for_each(|part| f.write_str(part))
+            }
+            Self::Mcp { server, tool } => {
+                ["mcp:", server.toolset.as_str(), "~", server.server.as_str(), ":", tool.as_str()]
+                    .into_iter()
+                    .try_for_each(|part| f.write_str(part))
+            }
+            Self::LegacyMcp { server, tool } => {
+                ["mcp:", server.as_str(), ":", tool.as_str()].into_iter().try_for_each(|part| f.write_str(part))
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What is kept of a result: all of it, or, if it is large, a summary and a blob beside it.
 
+use std::io;
+
 use kitbag_model::ContentHash;
 use serde_json::{Value, json};
 
@@ -17,15 +19,30 @@ pub struct Kept {
 
 /// What to keep of a result if its record may have so many bytes.
 pub fn keep(result: Value, most: usize) -> Kept {
-    let text = result.to_string();
-    if text.len() <= most {
+    let mut length = Length(0);
+    if serde_json::to_writer(&mut length, &result).is_ok() && length.0 <= most {
         return Kept { value: result, blob: None };
     }
+    let text = result.to_string();
     let preview: String = text.chars().take(PREVIEW).collect();
     let bytes = text.into_bytes();
     let hash = ContentHash::of(&bytes);
     let value = json!({ "truncated": true, "bytes": bytes.len(), "sha256": hash.to_string(), "preview": preview });
     Kept { value, blob: Some((hash, bytes)) }
+}
+
+/// Counts what is written. Nearly all results are small, and what they are as text is wanted by nobody here.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

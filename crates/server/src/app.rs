@@ -23,6 +23,7 @@ use crate::access::origin::HostRule;
 use crate::access::people::{self, Tries};
 use crate::access::stay::Rights;
 use crate::calls::{CallSettings, Calls, Rooms};
+use crate::edge::Counted;
 use crate::events::Events;
 use crate::gallery::Gallery;
 use crate::gateway::Gateway;
@@ -108,6 +109,7 @@ pub struct App(Arc<Inner>);
 struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
+    counted: Counted,
     tries: Tries,
     refusals: Lately,
     lent: Lately,
@@ -197,6 +199,7 @@ impl App {
         Self(Arc::new(Inner {
             store,
             tokens: Recent::default(),
+            counted: Counted::default(),
             tries: Tries::default(),
             refusals: Lately::default(),
             lent: Lately::default(),
@@ -230,9 +233,14 @@ impl App {
         &self.0.store
     }
 
+    /// What is counted of requests.
+    pub(crate) fn counted(&self) -> &Counted {
+        &self.0.counted
+    }
+
     /// A token that was given out.
     pub(crate) async fn token(&self, org: &OrgId, id: TokenId) -> Result<Option<Token>, StoreError> {
-        let read = async { self.store().read_beside(org).await?.token(id).await };
+        let read = async || self.store().read_beside(org).await?.token(id).await;
         self.0.tokens.get(self.store().edition(), (org.clone(), id), read).await
     }
 
@@ -253,13 +261,13 @@ impl App {
 
     /// Who is known by a name.
     pub(crate) async fn known_by(&self, identity: &Identity) -> Result<Option<UserId>, StoreError> {
-        let read = self.store().whose(identity);
+        let read = || self.store().whose(identity);
         self.0.identities.get(self.store().edition(), identity.as_str().to_owned(), read).await
     }
 
     /// What somebody is in an organisation now, if anything.
     pub(crate) async fn role(&self, org: &OrgId, user: UserId) -> Result<Option<OrgRole>, StoreError> {
-        let read = async { Ok(people::member(self, org, user).await?.map(|member| member.role)) };
+        let read = async || Ok(people::member(self, org, user).await?.map(|member| member.role));
         self.0.roles.get(self.store().edition(), (org.clone(), user), read).await
     }
 

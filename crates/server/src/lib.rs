@@ -28,6 +28,7 @@ mod servers;
 mod stage;
 mod toolsets;
 mod transfer;
+mod unstirred;
 mod vaulted;
 mod workspaces;
 

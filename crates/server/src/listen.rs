@@ -20,6 +20,7 @@ use crate::access::client::Peer;
 use crate::app::App;
 use crate::impatient::Impatient;
 use crate::router::router;
+use crate::unstirred::Unstirred;
 
 /// More connections than this wait in the kernel.
 const MOST_CONNECTIONS: u64 = 4096;
@@ -98,11 +99,12 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         let connection = http.serve_connection(stream, service).with_upgrades();
         let mut asked_to_stop = asked_to_stop.clone();
         tokio::spawn(async move {
-            let mut connection = pin!(connection);
+            let mut connection = Unstirred::new(connection);
             let ended = tokio::select! {
+                biased;
                 ended = &mut connection => ended,
                 _ = asked_to_stop.changed() => {
-                    connection.as_mut().graceful_shutdown();
+                    connection.inner().graceful_shutdown();
                     connection.await
                 }
             };

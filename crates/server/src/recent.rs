@@ -18,18 +18,16 @@ impl<K, V> Default for Recent<K, V> {
 
 impl<K: Eq + Hash, V: Clone> Recent<K, V> {
     /// What is remembered of this edition (`Store::edition`, `Store::chat_edition`), or what `read` finds, which is remembered then
-    /// if it is something.
-    pub(crate) async fn get<E>(
-        &self,
-        edition: Option<u64>,
-        key: K,
-        read: impl Future<Output = Result<Option<V>, E>>,
-    ) -> Result<Option<V>, E> {
-        let Some(edition) = edition else { return read.await };
+    /// if it is something. Reading is boxed: those who find what they want remembered should not have room for it.
+    pub(crate) async fn get<E, F>(&self, edition: Option<u64>, key: K, read: impl FnOnce() -> F) -> Result<Option<V>, E>
+    where
+        F: Future<Output = Result<Option<V>, E>>,
+    {
+        let Some(edition) = edition else { return Box::pin(read()).await };
         if let Some(known) = self.known(edition, &key) {
             return Ok(Some(known));
         }
-        let found = read.await?;
+        let found = Box::pin(read()).await?;
         if let Some(found) = &found {
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.0 != edition || kept.1.len() >= MOST {
@@ -60,7 +58,7 @@ mod tests {
         let (recent, org) = (Recent::default(), OrgId::local());
         let ask = |answer: Option<u32>| {
             let (recent, store) = (&recent, &store);
-            async move { recent.get(store.edition(), "a", async { Ok::<_, StoreError>(answer) }).await.unwrap() }
+            async move { recent.get(store.edition(), "a", async || Ok::<_, StoreError>(answer)).await.unwrap() }
         };
         assert_eq!(ask(None).await, None);
         assert_eq!(ask(Some(1)).await, Some(1), "nothing is not remembered");

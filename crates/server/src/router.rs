@@ -1,6 +1,5 @@
 //! The index of everything that can be asked.
 
-use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, get};
 use axum::{Router, middleware};
 use utoipa::OpenApi;
@@ -14,7 +13,7 @@ use crate::api::{
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
-use crate::{access, api, edge, gateway, page, stage};
+use crate::{api, edge, gateway, page};
 
 /// The router of a server.
 pub fn router(app: App) -> Router {
@@ -39,12 +38,8 @@ pub fn router(app: App) -> Router {
         .route("/docs/", get(ops::docs::index))
         .route("/docs/{*file}", get(ops::docs::asset))
         .fallback(api::error::no_such_route)
-        .method_not_allowed_fallback(api::error::no_such_method)
-        .layer(DefaultBodyLimit::max(app.settings().max_body_bytes))
-        .layer(middleware::from_fn_with_state(app.clone(), edge::refuse_large))
-        .layer(middleware::from_fn_with_state(app.clone(), access::check_host_and_origin));
-    // Outermost: what is for the stage must not get as far as the API's own rules and headers.
-    edge::wrap(router, &app).layer(middleware::from_fn_with_state(app.clone(), stage::door)).with_state(app)
+        .method_not_allowed_fallback(api::error::no_such_method);
+    router.layer(middleware::from_fn_with_state(app.clone(), edge::frame)).with_state(app)
 }
 
 /// The protocol's own endpoint, whatever it is about.

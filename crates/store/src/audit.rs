@@ -1,16 +1,19 @@
 //! Who did what to what. Lines are added and read; on PostgreSQL the role that serves can do nothing else to them.
 
+use std::sync::Arc;
+
 use kitbag_model::{
-    Action, ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditId, AuditPlace, CallStatus, Timestamp, ToolCall,
-    actor_ids,
+    Action, ActionFilter, ActorFilter, AuditEntry, AuditFilter, AuditId, AuditPlace, CallStatus, ChatId, ContentHash,
+    Timestamp, ToolCall, ToolId, actor_ids,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::calls::to_json;
 use crate::error::StoreError;
 use crate::page::Page;
-use crate::row::{At, row};
-use crate::tx::{Inner, Tx, WriteTx, execute, insert_many};
+use crate::row::{At, SharedAt, row};
+use crate::tx::{Inner, Tx, WriteTx, execute, insert_often};
 
 row!(AuditRow {
     id: String,
@@ -43,20 +46,35 @@ impl TryFrom<AuditRow> for AuditEntry {
 }
 
 /// What the line of a call that was asked for says beside its id, and what the call was then.
-pub fn asked_details(call: &ToolCall, status: CallStatus) -> Value {
-    json!({
-        "toolId": call.tool_id, "chatId": call.chat_id, "argsSha256": call.args_sha256,
-        "generation": call.generation, "status": status,
-    })
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AskedDetails<'a> {
+    tool_id: &'a ToolId,
+    chat_id: ChatId,
+    args_sha256: ContentHash,
+    generation: Option<&'a str>,
+    status: CallStatus,
 }
 
-/// A line to be added.
-pub(crate) struct NewLine<'a> {
-    pub(crate) at: Timestamp,
-    pub(crate) actor: &'a str,
+impl<'a> AskedDetails<'a> {
+    pub(crate) fn of(call: &'a ToolCall, status: CallStatus) -> Self {
+        let ToolCall { tool_id, chat_id, args_sha256, generation, .. } = call;
+        Self { tool_id, chat_id: *chat_id, args_sha256: *args_sha256, generation: generation.as_deref(), status }
+    }
+}
+
+/// The same as a value.
+pub fn asked_details(call: &ToolCall, status: CallStatus) -> Value {
+    serde_json::to_value(AskedDetails::of(call, status)).expect("values of the model can be written as JSON")
+}
+
+/// A line to be added, of texts that other rows have too.
+pub(crate) struct NewLine {
+    pub(crate) at: SharedAt,
+    pub(crate) actor: Arc<str>,
     pub(crate) action: Action,
-    pub(crate) subject: String,
-    pub(crate) details: Value,
+    pub(crate) subject: Arc<str>,
+    pub(crate) details: String,
 }
 
 impl WriteTx {
@@ -89,23 +107,30 @@ impl WriteTx {
     }
 
     /// Adds many.
-    pub(crate) async fn add_lines(&mut self, lines: &[NewLine<'_>]) -> Result<(), StoreError> {
-        let org = self.org.to_string();
-        insert_many!(
+    pub(crate) async fn add_lines(&mut self, lines: &[NewLine]) -> Result<(), StoreError> {
+        let org: Arc<str> = self.org.as_str().into();
+        // Nearly always the one of the line before.
+        let mut last: (Option<Arc<str>>, [Option<Arc<str>>; 2]) = (None, [None, None]);
+        insert_often!(
             self,
             "INSERT INTO audit (organization_id, id, at, actor, user_id, token_id, action, subject, details) ",
             lines,
             |row, line| {
-                let (user, token) = actor_ids(line.actor);
-                row.push_bind(org.clone())
+                if last.0.as_ref() != Some(&line.actor) {
+                    let (user, token) = actor_ids(&line.actor);
+                    let ids = [user.map(|id| id.to_string().into()), token.map(|id| id.to_string().into())];
+                    last = (Some(Arc::clone(&line.actor)), ids);
+                }
+                let [user, token] = last.1.clone();
+                row.push_bind(Arc::clone(&org))
                     .push_bind(AuditId::generate().to_string())
-                    .push_bind(At(line.at))
-                    .push_bind(line.actor.to_owned())
-                    .push_bind(user.map(|id| id.to_string()))
-                    .push_bind(token.map(|id| id.to_string()))
+                    .push_bind(line.at.clone())
+                    .push_bind(Arc::clone(&line.actor))
+                    .push_bind(user)
+                    .push_bind(token)
                     .push_bind(line.action.as_str())
-                    .push_bind(line.subject.clone())
-                    .push_bind(to_json(&line.details));
+                    .push_bind(Arc::clone(&line.subject))
+                    .push_bind(line.details.clone());
             }
         );
         Ok(())

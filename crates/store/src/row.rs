@@ -1,5 +1,7 @@
 //! How values travel to and from both databases, without the derive macros of sqlx (they cost a third of its build).
 
+use std::sync::Arc;
+
 use kitbag_model::Timestamp;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -63,5 +65,43 @@ impl Encode<'_, Postgres> for At {
 impl<'r> Decode<'r, Postgres> for At {
     fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
         Ok(Self(<OffsetDateTime as Decode<'r, Postgres>>::decode(value)?.into()))
+    }
+}
+
+/// The same for a time that several rows have: its text is written once.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedAt(Timestamp, Arc<str>);
+
+impl From<Timestamp> for SharedAt {
+    fn from(at: Timestamp) -> Self {
+        Self(at, at.to_string().into())
+    }
+}
+
+impl Type<Sqlite> for SharedAt {
+    fn type_info() -> SqliteTypeInfo {
+        <At as Type<Sqlite>>::type_info()
+    }
+}
+
+impl Encode<'_, Sqlite> for SharedAt {
+    fn encode(self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
+        Encode::<Sqlite>::encode(self.1, buffer)
+    }
+
+    fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
+        Encode::<Sqlite>::encode(Arc::clone(&self.1), buffer)
+    }
+}
+
+impl Type<Postgres> for SharedAt {
+    fn type_info() -> PgTypeInfo {
+        <At as Type<Postgres>>::type_info()
+    }
+}
+
+impl Encode<'_, Postgres> for SharedAt {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        Encode::<Postgres>::encode(At(self.0), buffer)
     }
 }

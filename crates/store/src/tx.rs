@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kitbag_model::OrgId;
-use sqlx::{Postgres, Sqlite, Transaction};
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Arguments, Encode, Postgres, Sqlite, Transaction, Type};
 
 use crate::error::StoreError;
 
@@ -149,6 +151,65 @@ macro_rules! insert_many {
     };
 }
 pub(crate) use insert_many;
+
+/// The same for what is inserted all the time. On SQLite the rows go into statements of a few sizes, which stay prepared: to read
+/// a text with thousands of values takes longer than to insert them. On PostgreSQL every statement is a journey, and there are
+/// as few as can be.
+macro_rules! insert_often {
+    ($tx:expr, $into:literal, $rows:expr, |$row:ident, $one:ident| $push:block) => {
+        match &mut $tx.inner {
+            $crate::tx::Inner::Sqlite(tx) => {
+                static TEXTS: std::sync::LazyLock<$crate::tx::Texts> =
+                    std::sync::LazyLock::new(|| $crate::tx::texts($into));
+                let mut left = &$rows[..];
+                for (size, text) in TEXTS.iter() {
+                    while let Some((batch, more)) = left.split_at_checked(*size) {
+                        let mut $row = $crate::tx::Bound::default();
+                        for $one in batch {
+                            $push
+                        }
+                        sqlx::query_with(text.as_str(), $row.arguments()?).execute(&mut **tx).await?;
+                        left = more;
+                    }
+                }
+            }
+            $crate::tx::Inner::Postgres(_) => $crate::tx::insert_many!($tx, $into, $rows, |$row, $one| $push),
+        }
+    };
+}
+pub(crate) use insert_often;
+
+/// So many rows have the statements that stay prepared, the most first.
+const SIZES: [usize; 3] = [32, 8, 1];
+
+/// How many rows, and the text of the statement.
+pub(crate) type Texts = [(usize, String); SIZES.len()];
+
+/// The statements for `INSERT INTO t (a, b) `.
+pub(crate) fn texts(into: &str) -> Texts {
+    let values = into.split(',').map(|_| "?").collect::<Vec<_>>().join(", ");
+    SIZES.map(|size| (size, format!("{into}VALUES {}", vec![format!("({values})"); size].join(", "))))
+}
+
+/// The values of some rows.
+#[derive(Default)]
+pub(crate) struct Bound {
+    values: SqliteArguments,
+    failed: Option<BoxDynError>,
+}
+
+impl Bound {
+    pub(crate) fn push_bind<'t>(&mut self, value: impl Encode<'t, Sqlite> + Type<Sqlite>) -> &mut Self {
+        if let Err(error) = Arguments::add(&mut self.values, value) {
+            self.failed = Some(error);
+        }
+        self
+    }
+
+    pub(crate) fn arguments(self) -> Result<SqliteArguments, sqlx::Error> {
+        self.failed.map_or(Ok(self.values), |error| Err(sqlx::Error::Encode(error)))
+    }
+}
 
 /// So many rows go into one statement. Both databases limit how many values a statement may have.
 pub(crate) const BATCH: usize = 500;

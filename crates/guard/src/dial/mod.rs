@@ -10,6 +10,7 @@ mod client;
 mod error;
 mod exchange;
 mod fetch;
+mod line;
 mod origin;
 mod policy;
 #[cfg(test)]
@@ -22,7 +23,8 @@ pub use allow::{Allowed, BadEntry};
 pub use error::{FetchError, Stage};
 pub use exchange::{ExchangeLimits, Exchanged, exchange};
 pub use fetch::{FetchLimits, Fetched, fetch, innermost};
-pub use origin::OriginClient;
+pub use line::Unanswered;
+pub use origin::{Answer, OriginClient, Unsent};
 pub use policy::{BadProxy, EgressPolicy, Proxy, Refused, masked};
 
 /// A client for our own server on this machine. It uses no proxy (the address is ours, the token must not travel), follows

@@ -55,9 +55,11 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let announcement = folder.announce(&url, &token)?;
     tracing::info!(%url, database = store.kind(), data = %folder.path().display(), "ready");
     output::print(&format!("kitbag listening on {url}/?token={}", token.expose()))?;
+    let resting = tokio::spawn(kitbag_guard::rest::when_quiet());
     let drained = serve_until_stopped(listener, app.clone(), signals, config.drain).await;
 
     drop(announcement);
+    resting.abort();
     if !drained {
         tracing::warn!("some requests did not finish in time and were cut off");
     }

@@ -1,18 +1,21 @@
 //! One request and its answer: sent, waited for, given up.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::headers::standard;
 use super::hub::{Hub, Progress};
 use super::{Answers, CallError};
+use crate::lasting::Lasting;
 use crate::shallow::Shallow;
 use crate::transport::{Link, Outgoing};
 
@@ -28,7 +31,7 @@ pub(super) struct Question<'a> {
     pub method: &'a str,
     pub params: &'a mut Shallow,
     /// What every request of this revision carries beside, and the revision.
-    pub beside: Option<&'a Map<String, Value>>,
+    pub beside: Option<&'a Shallow>,
     pub version: Option<Arc<str>>,
     pub headers: Vec<(String, String)>,
     /// None waits for ever, which is for subscriptions.
@@ -53,7 +56,7 @@ struct Request<'a> {
 struct Pending<'a> {
     asker: &'a Asker,
     id: u64,
-    handle: Option<AbortHandle>,
+    sending: Option<Lasting>,
     version: Option<Arc<str>>,
     tell: bool,
     reason: &'static str,
@@ -71,20 +74,32 @@ impl Asker {
         let wants_progress = progress.is_some();
         let offered = company.as_ref().filter(|_| beside.is_some()).map(|company| company.capabilities(true));
         let (id, answer) = self.hub.expect(progress, company, deadline.is_none())?;
-        let always = beside.into_iter().flatten().map(|(name, value)| (name.as_str(), value.clone()));
-        let offered = offered.map(|offered| ("io.modelcontextprotocol/clientCapabilities", offered.into()));
-        let token = wants_progress.then(|| ("progressToken", id.into()));
-        set_meta(params, always.chain(offered).chain(token));
+        set_meta(params, beside, offered, wants_progress.then_some(id));
         let request = Request { jsonrpc: "2.0", id, method, params };
         let body = serde_json::to_string(&request).map_err(|error| CallError::Nonsense(error.to_string()))?;
         let tell = tell && !hangs_up;
-        let mut pending = Pending { asker: self, id, handle: None, version: version.clone(), tell, reason: "given up" };
+        let mut pending =
+            Pending { asker: self, id, sending: None, version: version.clone(), tell, reason: "given up" };
         let message = Outgoing { id: Some(id), body, method: method.to_owned(), version, headers };
-        pending.handle = self.link.send(message);
-        let answered = async {
-            // The hub answers everybody before it goes.
-            answer.await.unwrap_or_else(|_| Err(CallError::Disconnected("it is gone".to_owned())))
-        };
+        pending.sending = self.link.send(message);
+        let mut answer = pin!(answer);
+        let sending = &mut pending.sending;
+        // The hub answers everybody before it goes.
+        let gone = |_| Err(CallError::Disconnected("it is gone".to_owned()));
+        let mut told =
+            |context: &mut Context<'_>| answer.as_mut().poll(context).map(|answer| answer.unwrap_or_else(gone));
+        let answered = poll_fn(|context| {
+            if let Some(doing) = sending {
+                // It may bring the answer itself, and then need not wake itself for it.
+                if let answer @ Poll::Ready(_) = told(&mut Context::from_waker(Waker::noop())) {
+                    return answer;
+                }
+                if Pin::new(doing).poll(context).is_ready() {
+                    *sending = None;
+                }
+            }
+            told(context)
+        });
         let stopped = async {
             let stopped = match stop {
                 Some(stop) => stop.wait_for(|stop| *stop).await.is_ok(),
@@ -124,8 +139,8 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         let unanswered = self.asker.hub.forget(self.id);
         // What was answered still reads the end of its answer, so that its connection can be used again.
-        if let Some(handle) = self.handle.as_ref().filter(|_| unanswered || self.asker.hub.reason().is_some()) {
-            handle.abort();
+        if let Some(sending) = self.sending.take_if(|_| unanswered || self.asker.hub.reason().is_some()) {
+            sending.give_up();
         }
         if unanswered && self.tell {
             let params = json!({"requestId": self.id, "reason": self.reason});
@@ -134,13 +149,21 @@ impl Drop for Pending<'_> {
     }
 }
 
-/// Puts entries into the parameters' `_meta`, which is read and written once for all of them, if there are any.
-fn set_meta<'a>(params: &mut Shallow, entries: impl Iterator<Item = (&'a str, Value)>) {
-    let mut entries = entries.peekable();
-    if entries.peek().is_none() {
+/// Puts what a request carries beside into the parameters' `_meta`, which is read and written once for all of it, if there is any:
+/// what every request of the revision has, what its maker offers in place of what we do, and what its progress is told by.
+fn set_meta(params: &mut Shallow, beside: Option<&Shallow>, offered: Option<Map<String, Value>>, token: Option<u64>) {
+    if beside.is_none() && token.is_none() {
         return;
     }
     let mut meta: Shallow = params.parse("_meta").unwrap_or_default();
-    entries.for_each(|(name, value)| meta.set_value(name, &value));
+    for (name, value) in beside.into_iter().flat_map(Shallow::iter) {
+        meta.set(name, value.to_owned());
+    }
+    if let Some(offered) = offered {
+        meta.set_value("io.modelcontextprotocol/clientCapabilities", &Value::Object(offered));
+    }
+    if let Some(token) = token {
+        meta.set_value("progressToken", &token.into());
+    }
     params.set("_meta", meta.raw());
 }

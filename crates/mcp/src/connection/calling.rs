@@ -49,7 +49,7 @@ impl Connection {
                 Err(CallError::Timeout(_)) => return Err(CallError::Timeout(deadline)),
                 Err(CallError::Refused { code: HEADER_MISMATCH, .. }) if stale && self.has_headers() => {
                     stale = false;
-                    self.tools().await?;
+                    Box::pin(self.tools()).await?;
                     continue;
                 }
                 other => other?,
@@ -61,7 +61,7 @@ impl Connection {
                 None | Some("complete") => return Ok(result),
                 Some("input_required") if !(relay && beside.as_deref().is_none_or(Answers::relays)) => {
                     let answers = beside.as_deref().unwrap_or(&*self.shared.answers);
-                    timeout_at(end, another_round(answers, &mut params, &result))
+                    timeout_at(end, Box::pin(another_round(answers, &mut params, &result)))
                         .await
                         .map_err(|_| CallError::Timeout(deadline))??;
                 }
@@ -77,7 +77,7 @@ impl Connection {
             return Ok(Vec::new());
         }
         if self.promoted().is_none() {
-            self.tools().await?;
+            Box::pin(self.tools()).await?;
         }
         let promoted = self.promoted();
         let marks = promoted.as_ref().and_then(|promoted| promoted.get(&params.text("name")?));

@@ -12,7 +12,7 @@ use crate::shallow::Shallow;
 /// Where an argument is, and the header that it goes into.
 pub(crate) type Mark = (Vec<String>, String);
 
-/// The marks of every tool.
+/// The marks of every tool that has some.
 pub(super) type Promoted = HashMap<String, Vec<Mark>>;
 
 /// How deep a schema is looked into. What is deeper is not reached by any argument we would send.

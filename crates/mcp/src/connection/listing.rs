@@ -127,10 +127,12 @@ impl Listing {
             let schema = raw.get("inputSchema").and_then(Value::as_object);
             let marks = schema.map_or(Ok(Vec::new()), marks);
             let marks = marks.map_err(|why| format!("the tool `{}` is left out: {why}", name.escape_debug()))?;
-            self.promoted.insert(name.clone(), marks);
+            if !marks.is_empty() {
+                self.promoted.insert(name.clone(), marks);
+            }
         }
         self.names.insert(name.clone());
-        Ok(ToolDefinition { name, raw })
+        Ok(ToolDefinition::new(name, &raw))
     }
 }
 

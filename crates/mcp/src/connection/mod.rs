@@ -183,7 +183,7 @@ struct Shared {
 struct Agreed {
     version: Arc<str>,
     /// What every request carries beside, in the revisions that have no session.
-    beside: Option<Map<String, Value>>,
+    beside: Option<Shallow>,
     server_info: Value,
     instructions: Option<String>,
     capabilities: Value,

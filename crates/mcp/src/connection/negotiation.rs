@@ -274,12 +274,12 @@ async fn greet(asker: &Asker, offered: &Map<String, Value>, version: &str) -> Re
     })
 }
 
-fn beside(version: &str, offered: &Map<String, Value>) -> Map<String, Value> {
-    Map::from_iter([
-        ("io.modelcontextprotocol/protocolVersion".to_owned(), version.into()),
-        ("io.modelcontextprotocol/clientInfo".to_owned(), client_info()),
-        ("io.modelcontextprotocol/clientCapabilities".to_owned(), offered.clone().into()),
-    ])
+fn beside(version: &str, offered: &Map<String, Value>) -> Shallow {
+    let mut beside = Shallow::default();
+    beside.set_value("io.modelcontextprotocol/protocolVersion", &version.into());
+    beside.set_value("io.modelcontextprotocol/clientInfo", &client_info());
+    beside.set_value("io.modelcontextprotocol/clientCapabilities", &offered.clone().into());
+    beside
 }
 
 fn client_info() -> Value {

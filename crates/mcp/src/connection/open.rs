@@ -176,7 +176,7 @@ fn announced(capabilities: &Value) -> Map<String, Value> {
 }
 
 /// Keeps a subscription to the server's lists for as long as the connection lasts.
-async fn subscribe(asker: Asker, beside: Map<String, Value>, version: Arc<str>, announced: Map<String, Value>) {
+async fn subscribe(asker: Asker, beside: Shallow, version: Arc<str>, announced: Map<String, Value>) {
     let mut pause = PAUSES.0;
     loop {
         let began = Instant::now();

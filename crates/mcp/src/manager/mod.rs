@@ -127,8 +127,9 @@ impl Manager {
         let deadline = call.deadline.min(settings.longest_call);
         let using = match handle.try_enter() {
             Some(using) => using,
+            // Boxed, as is what else few calls need: else every call has room for it.
             None => tokio::select! {
-                using = handle.enter(settings.wait.min(deadline)) => using?,
+                using = Box::pin(handle.enter(settings.wait.min(deadline))) => using?,
                 () = stopped(&mut call) => return Err(CallError::Cancelled.into()),
             },
         };
@@ -137,7 +138,7 @@ impl Manager {
         // A server that cannot say whom it asks must not have to.
         let alone = match &call.beside {
             Some(company) if using.connection.asks() && !using.connection.is_stateless() => {
-                Some(handle.link.alone(company).await?)
+                Some(Box::pin(handle.link.alone(company)).await?)
             }
             _ => None,
         };

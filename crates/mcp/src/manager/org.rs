@@ -66,9 +66,11 @@ impl Org {
         for (key, mut configured) in wanted {
             let before = before.remove(&key);
             let known = std::mem::take(&mut configured.known);
+            // What is known already is not kept twice.
             let given = match &before {
                 Some(before) if before.given[..] == known[..] => before.given.clone(),
-                _ => known.into(),
+                Some(before) => before.told().filter(|told| told[..] == known[..]).unwrap_or_else(|| known.into()),
+                None => known.into(),
             };
             let server = self.place(shared, configured, given, before, false);
             self.servers.insert(key, server);
@@ -219,11 +221,7 @@ impl Org {
 
     pub(super) fn tools(&self, key: &ServerKey) -> Option<Arc<[ToolDefinition]>> {
         let server = self.servers.get(key)?;
-        let live = match &server.slot {
-            Slot::Linked(handle) => handle.link.state().tools.clone(),
-            Slot::Still(_) => None,
-        };
-        Some(live.unwrap_or_else(|| server.known.clone()))
+        Some(server.told().unwrap_or_else(|| server.known.clone()))
     }
 
     pub(super) fn lists(&self) -> Vec<Listed> {
@@ -246,6 +244,14 @@ impl Org {
 }
 
 impl Server {
+    /// The tools that it told itself.
+    fn told(&self) -> Option<Arc<[ToolDefinition]>> {
+        match &self.slot {
+            Slot::Linked(handle) => handle.link.state().tools.clone(),
+            Slot::Still(_) => None,
+        }
+    }
+
     fn shown(&self, key: &ServerKey) -> ServerState {
         match &self.slot {
             Slot::Linked(handle) => handle.link.shown(key, &self.known),

@@ -158,8 +158,11 @@ impl Redactor {
 
     /// A tool's definition, without the secrets among the values.
     pub fn tool(&self, tool: ToolDefinition) -> ToolDefinition {
-        match self.result(Value::Object(tool.raw)) {
-            Value::Object(raw) => ToolDefinition { name: self.exact(&tool.name), raw },
+        if self.is_empty() {
+            return tool;
+        }
+        match self.result(Value::Object(tool.raw())) {
+            Value::Object(raw) => ToolDefinition::new(self.exact(&tool.name), &raw),
             _ => unreachable!("an object stays an object"),
         }
     }

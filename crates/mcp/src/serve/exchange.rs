@@ -2,17 +2,22 @@
 //! followed by another one that goes on where it was.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::sleep;
 
 use super::Fault;
 use super::message::{Id, response};
+use crate::lasting::Lasting;
 
 /// How much of what was said is kept for a reader that comes back or is slow. The answer itself always is.
 const MOST_EVENTS: usize = 1000;
@@ -180,17 +185,35 @@ impl Exchange {
         self.stop.subscribe()
     }
 
-    /// What comes at this place or after it. Waits for it.
-    pub(super) async fn next(&self, place: u64) -> Event {
-        loop {
-            let news = self.news.notified();
-            tokio::pin!(news);
-            news.as_mut().enable();
-            if let Some(event) = self.peek(place) {
-                return event;
+    /// What comes at this place or after it. Waits for it, and meanwhile does the work that it may come from.
+    pub(super) async fn next(&self, place: u64, work: &mut Option<Lasting>) -> Event {
+        let mut news: Pin<&mut Option<Notified<'_>>> = pin!(None);
+        poll_fn(|context| {
+            // First the work, while nobody listens: its news would wake the very task that does it.
+            if let Some(doing) = work {
+                news.set(None);
+                if Pin::new(doing).poll(context).is_ready() {
+                    *work = None;
+                }
             }
-            news.await;
-        }
+            loop {
+                if let Some(event) = self.peek(place) {
+                    return Poll::Ready(event);
+                }
+                match news.as_mut().as_pin_mut() {
+                    // What came since somebody listened is seen above.
+                    Some(listening) => {
+                        ready!(listening.poll(context));
+                        news.set(None);
+                    }
+                    None => {
+                        news.set(Some(self.news.notified()));
+                        news.as_mut().as_pin_mut().map(Notified::enable);
+                    }
+                }
+            }
+        })
+        .await
     }
 
     fn peek(&self, place: u64) -> Option<Event> {

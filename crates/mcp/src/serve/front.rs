@@ -18,6 +18,7 @@ use super::session::{Answering, Session};
 use super::sessions::Sessions;
 use super::suspended::{Suspended, digest, hand_over};
 use super::{Ask, Fault, SESSIONS, STATELESS, Service, code, headers, stateless};
+use crate::lasting::Lasting;
 
 /// How long a client may wait for the first byte: then it gets a stream, which shows that it is not forgotten.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -197,11 +198,11 @@ impl Front {
                 Reply::empty(202)
             }
             Incoming::Request { id, method, params } => {
-                let exchange = match begin(session, id.clone(), method, params) {
-                    Ok(exchange) => exchange,
+                let (exchange, work) = match begin(session, id.clone(), method, params) {
+                    Ok(begun) => begun,
                     Err(fault) => return Reply::fault(Some(&id), fault),
                 };
-                let mut events = Events::new(exchange.clone(), 0, Ties::Session(session.clone()));
+                let mut events = Events::new(exchange.clone(), 0, Ties::Session(session.clone())).working(work);
                 if !accepts(visit.headers, "text/event-stream") {
                     return whole(&mut events, |_| 200).await;
                 }
@@ -305,11 +306,11 @@ impl Front {
         let client = Client::new(Arc::new(beside.peer), exchange.clone(), None);
         let answering = service.request(Ask { method, params, client, arguments });
         let guard = Answering(exchange);
-        tokio::spawn(async move {
+        let work = Lasting::new(async move {
             let outcome = answering.await.map(complete);
             guard.0.answer(outcome);
         });
-        Ok(events)
+        Ok(events.working(Some(work)))
     }
 
     fn ties(&self, visit: &Visit<'_>, digest: Box<dyn Fn() -> [u8; 32] + Send + Sync>) -> Ties {
@@ -420,7 +421,7 @@ pub(super) fn begin(
     id: Id,
     method: String,
     params: Option<Box<RawValue>>,
-) -> Result<Arc<Exchange>, Fault> {
+) -> Result<(Arc<Exchange>, Option<Lasting>), Fault> {
     #[derive(Deserialize, Default)]
     struct Params {
         #[serde(rename = "_meta")]
@@ -434,7 +435,7 @@ pub(super) fn begin(
     if method == "ping" {
         let exchange = Exchange::new(0, Some(id), None);
         exchange.answer(to_raw_value(&json!({})).map_err(|error| Fault::new(code::INTERNAL, error.to_string())));
-        return Ok(exchange);
+        return Ok((exchange, None));
     }
     if !session.service().knows(&method, false) {
         return Err(Fault { status: None, ..Fault::no_method(&method) });
@@ -443,7 +444,8 @@ pub(super) fn begin(
         .as_deref()
         .map_or_else(|| Ok(Params::default()), |params| serde_json::from_str(params.get()))
         .map_err(|error| Fault::params(format!("the parameters of {method}: {error}")))?;
-    session.begin(id, method, params, read.meta.and_then(|meta| meta.token))
+    let (exchange, work) = session.begin(id, method, params, read.meta.and_then(|meta| meta.token))?;
+    Ok((exchange, Some(work)))
 }
 
 /// A client said something in its session.
@@ -477,8 +479,9 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     }
     let family = kind.split('/').next().unwrap_or_default();
     said.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|one| {
-        let one = one.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        one == kind || one == "*/*" || one == format!("{family}/*")
+        let one = one.split(';').next().unwrap_or_default().trim();
+        let of_family = || one.strip_suffix("/*").is_some_and(|one| one.eq_ignore_ascii_case(family));
+        one.eq_ignore_ascii_case(kind) || one == "*/*" || of_family()
     })
 }
 

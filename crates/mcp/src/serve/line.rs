@@ -17,6 +17,7 @@ use super::reply::{KEEP_ALIVE, Reply};
 use super::session::Session;
 use super::sessions::Sessions;
 use super::{Fault, Front, Service, Visit, code};
+use crate::lasting::Lasting;
 
 /// How many messages wait for a client that reads slowly. Then those who say them wait.
 const WAITING: usize = 16;
@@ -125,7 +126,7 @@ impl Line {
         tokio::spawn(async move {
             let mut place = 0;
             loop {
-                match exchange.next(place).await {
+                match exchange.next(place, &mut None).await {
                     Event::Said(at, text) => {
                         line.say(text.to_string()).await;
                         place = at + 1;
@@ -162,7 +163,10 @@ impl Line {
             }
             (_, None) => self.answer(id, Err(Fault::new(-32000, "a session begins with `initialize`"))),
             (_, Some(session)) => match begin(session, id.clone(), method, params) {
-                Ok(exchange) => self.carry(exchange),
+                Ok((exchange, work)) => {
+                    work.into_iter().for_each(Lasting::detach);
+                    self.carry(exchange);
+                }
                 Err(fault) => self.answer(id, Err(fault)),
             },
         }

@@ -12,6 +12,7 @@ use super::line::Heard;
 use super::message::{Id, response};
 use super::session::Session;
 use super::suspended::Suspended;
+use crate::lasting::Lasting;
 
 /// How often a stream with nothing to say shows that it lives.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -82,12 +83,25 @@ pub struct Events {
     primed: bool,
     numbered: bool,
     over: bool,
+    /// What makes the answer. It is done here as long as this is all that is waited for.
+    work: Option<Lasting>,
 }
 
 impl Events {
     pub(super) fn new(exchange: Arc<Exchange>, place: u64, ties: Ties) -> Self {
         let numbered = matches!(ties, Ties::Session(_));
-        Self { exchange, place, ties, primed: true, numbered, over: false }
+        Self { exchange, place, ties, primed: true, numbered, over: false, work: None }
+    }
+
+    /// The same, with the work that makes the answer.
+    pub(super) fn working(mut self, work: Option<Lasting>) -> Self {
+        self.work = work;
+        self
+    }
+
+    /// From now on somebody else does the work: who reads may be slow, and the work must not be.
+    fn hand_over(&mut self) {
+        self.work = None;
     }
 
     /// Begins with the number from which the stream can be taken up.
@@ -136,6 +150,7 @@ impl Events {
 
     /// The next piece of the stream.
     pub async fn next(&mut self) -> Option<String> {
+        self.hand_over();
         if !self.primed {
             self.primed = true;
             return Some(format!("id: {}-{}\nretry: {RETRY}\ndata:\n\n", self.exchange.number, self.place));
@@ -173,14 +188,14 @@ impl Events {
     }
 
     /// What comes next. Questions to a client without a session come together.
-    async fn next_event(&self) -> Event {
-        match (self.exchange.next(self.place).await, &self.ties) {
-            (Event::Asked, Ties::Stateless { .. }) => {
-                self.exchange.gathered().await;
-                self.exchange.next(self.place).await
-            }
-            (event, _) => event,
+    async fn next_event(&mut self) -> Event {
+        let event = self.exchange.next(self.place, &mut self.work).await;
+        if !matches!((&event, &self.ties), (Event::Asked, Ties::Stateless { .. })) {
+            return event;
         }
+        self.hand_over();
+        self.exchange.gathered().await;
+        self.exchange.next(self.place, &mut None).await
     }
 
     /// Puts the exchange aside until its client has answered.

@@ -14,6 +14,7 @@ use super::client::{Client, Peer};
 use super::exchange::Exchange;
 use super::message::{Id, notification, question};
 use super::{Ask, Fault, Service};
+use crate::lasting::Lasting;
 
 /// How many exchanges that are over are kept for a client that lost their end.
 const KEPT: usize = 16;
@@ -137,7 +138,7 @@ impl Session {
         method: String,
         params: Option<Box<RawValue>>,
         progress_token: Option<Value>,
-    ) -> Result<Arc<Exchange>, Fault> {
+    ) -> Result<(Arc<Exchange>, Lasting), Fault> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let exchange = Exchange::new(number, Some(id.clone()), progress_token);
         {
@@ -151,13 +152,13 @@ impl Session {
         let client = Client::new(self.peer.clone(), exchange.clone(), Some(self.clone()));
         let answering = self.service.clone().request(Ask { method, params, client, arguments: None });
         let (session, guard) = (self.clone(), Answering(exchange.clone()));
-        tokio::spawn(async move {
+        let work = Lasting::new(async move {
             let outcome = answering.await;
             session.running().remove(&id);
             session.touch();
             guard.0.answer(outcome);
         });
-        Ok(exchange)
+        Ok((exchange, work))
     }
 
     /// The client does not want an answer any more.

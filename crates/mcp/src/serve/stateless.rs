@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::client::Peer;
 use super::headers::{named_by, only};
@@ -24,7 +24,7 @@ pub(super) struct Beside {
 #[derive(Deserialize)]
 struct Params {
     #[serde(rename = "_meta")]
-    meta: Option<Map<String, Value>>,
+    meta: Option<Meta>,
     name: Option<Value>,
     uri: Option<Value>,
     #[serde(rename = "taskId")]
@@ -33,6 +33,21 @@ struct Params {
     answers: Option<Value>,
     #[serde(rename = "requestState")]
     state: Option<Value>,
+}
+
+/// What is said in `_meta`, as far as it is ours.
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<Value>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<Value>,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo")]
+    info: Option<Value>,
+    #[serde(rename = "io.modelcontextprotocol/logLevel")]
+    log_level: Option<Value>,
+    #[serde(rename = "progressToken", default, deserialize_with = "present")]
+    progress_token: Option<Value>,
 }
 
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
@@ -50,12 +65,11 @@ pub(super) fn beside(headers: &HeaderMap, method: &str, params: Option<&RawValue
     let text = params.map_or("{}", RawValue::get);
     let params: Params = serde_json::from_str(text).map_err(|error| wrong(format!("the parameters: {error}")))?;
     let said = only(headers, "mcp-protocol-version")?;
-    let mut meta = params.meta.ok_or_else(|| wrong("`params._meta` is missing".to_owned()))?;
-    let mut key = |name: &str| meta.remove(&format!("io.modelcontextprotocol/{name}"));
-    let Some(Value::String(version)) = key("protocolVersion") else {
+    let meta = params.meta.ok_or_else(|| wrong("`params._meta` is missing".to_owned()))?;
+    let Some(Value::String(version)) = meta.version else {
         return Err(wrong("`_meta` must say `io.modelcontextprotocol/protocolVersion`".to_owned()));
     };
-    let Some(Value::Object(capabilities)) = key("clientCapabilities") else {
+    let Some(Value::Object(capabilities)) = meta.capabilities else {
         return Err(wrong("`_meta` must say `io.modelcontextprotocol/clientCapabilities`".to_owned()));
     };
     match said {
@@ -74,8 +88,8 @@ pub(super) fn beside(headers: &HeaderMap, method: &str, params: Option<&RawValue
         let data = json!({"supported": supported(), "requested": version});
         return Err(Fault::new(code::UNSUPPORTED_VERSION, message).with_data(data).with_status(400));
     }
-    let info = key("clientInfo").unwrap_or_default();
-    let log_level = key("logLevel").and_then(|level| level.as_str().map(ToOwned::to_owned));
+    let info = meta.info.unwrap_or_default();
+    let log_level = meta.log_level.and_then(|level| level.as_str().map(ToOwned::to_owned));
     let name = match named_by(method) {
         Some("name") => params.name,
         Some("uri") => params.uri,
@@ -94,7 +108,7 @@ pub(super) fn beside(headers: &HeaderMap, method: &str, params: Option<&RawValue
     }
     Ok(Beside {
         peer: Peer { version, stateless: true, capabilities, info, log_level },
-        progress_token: meta.remove("progressToken"),
+        progress_token: meta.progress_token,
         name: name.and_then(|name| name.as_str().map(ToOwned::to_owned)),
         answers: params.answers,
         state,

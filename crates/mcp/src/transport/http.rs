@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Response, StatusCode};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
+use kitbag_guard::dial::Answer;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::events::Events;
@@ -15,11 +15,12 @@ use super::outbox::Outbox;
 use super::web::{Web, is_kind, with};
 use super::{Link, Outgoing};
 use crate::connection::{Boxed, CallError};
+use crate::lasting::Lasting;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-const BOTH: &str = "application/json, text/event-stream";
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const STREAM: &str = "text/event-stream";
 
 /// How long the end of a stream is waited for after its answer, so that the connection can serve again.
@@ -71,9 +72,9 @@ impl Http {
 }
 
 impl Link for Http {
-    fn send(&self, message: Outgoing) -> Option<AbortHandle> {
+    fn send(&self, message: Outgoing) -> Option<Lasting> {
         let shared = self.shared.clone();
-        self.outbox.send(message, async move |message| shared.post(&message).await)
+        self.outbox.send(message, async move |message| shared.post(message).await)
     }
 
     fn has_headers(&self) -> bool {
@@ -110,12 +111,12 @@ impl Link for Http {
 
 impl Shared {
     /// Sends a message and sees to its answer.
-    async fn post(&self, message: &Outgoing) {
+    async fn post(&self, message: Outgoing) {
         let (id, hub) = (message.id, &self.web.hub);
         let done = match id {
             // Who waits has a deadline, and ends this with it.
             Some(_) => self.exchange(message).await,
-            None => timeout(self.web.answer, self.exchange(message)).await.unwrap_or(Ok(())),
+            None => Box::pin(timeout(self.web.answer, self.exchange(message))).await.unwrap_or(Ok(())),
         };
         match (done, id) {
             (Err(error), Some(id)) => hub.fail(id, error),
@@ -125,12 +126,12 @@ impl Shared {
         }
     }
 
-    async fn exchange(&self, message: &Outgoing) -> Result<(), CallError> {
+    async fn exchange(&self, message: Outgoing) -> Result<(), CallError> {
         let web = &self.web;
-        let mut headers = self.headers(BOTH, message.headers.clone(), message.version.as_ref());
+        let mut headers = self.headers(BOTH, message.headers, message.version.as_ref());
         let greeting = message.method == "initialize";
         let in_session = if greeting { headers.remove(SESSION).is_some() } else { headers.contains_key(SESSION) };
-        let mut response = web.send(Method::POST, &web.url, &headers, Some(&message.body)).await?;
+        let mut response = web.send(Method::POST, &web.url, headers, Some(message.body.into())).await?;
         let status = response.status();
         if status == StatusCode::NOT_FOUND && in_session {
             web.hub.close("the server has forgotten the session");
@@ -141,7 +142,7 @@ impl Shared {
             self.state.lock().unwrap_or_else(PoisonError::into_inner).session = session;
         }
         if status.is_success() && is_kind(&response, STREAM) {
-            return self.follow(response, message.id).await;
+            return Box::pin(self.follow(response, message.id)).await;
         }
         let body = web.body(&mut response, web.longest).await;
         if is_kind(&response, "application/json") && (status.is_success() || message.id.is_some()) {
@@ -156,7 +157,7 @@ impl Shared {
 
     /// Reads a stream until the answer is there. One that breaks before is taken up again where it broke, if the server gave
     /// its events numbers.
-    async fn follow(&self, mut response: Response, id: Option<u64>) -> Result<(), CallError> {
+    async fn follow(&self, mut response: Answer, id: Option<u64>) -> Result<(), CallError> {
         let (web, mut events) = (&self.web, Events::new(self.web.longest));
         let mut breaks = 0;
         loop {
@@ -219,7 +220,7 @@ impl Shared {
         }
     }
 
-    async fn read(&self, response: &mut Response, events: &mut Events, id: Option<u64>) -> Read {
+    async fn read(&self, response: &mut Answer, events: &mut Events, id: Option<u64>) -> Read {
         let (hub, mut some) = (&self.web.hub, false);
         while let Ok(Some(piece)) = response.chunk().await {
             let Ok(found) = events.push(&piece) else { return Read::TooLong };
@@ -234,12 +235,12 @@ impl Shared {
         Read::Ended(some)
     }
 
-    async fn get(&self, last: Option<&str>) -> Result<Response, CallError> {
-        let mut headers = self.headers(STREAM, Vec::new(), None);
+    async fn get(&self, last: Option<&str>) -> Result<Answer, CallError> {
+        let mut headers = self.headers(HeaderValue::from_static(STREAM), Vec::new(), None);
         if let Some(last) = last.and_then(|last| HeaderValue::from_str(last).ok()) {
             headers.insert(LAST_EVENT, last);
         }
-        self.web.send(Method::GET, &self.web.url, &headers, None).await
+        self.web.send(Method::GET, &self.web.url, headers, None).await
     }
 
     /// Tells the server that the session is over.
@@ -247,11 +248,11 @@ impl Shared {
         let headers = self.headers(BOTH, Vec::new(), None);
         let session = self.state.lock().unwrap_or_else(PoisonError::into_inner).session.take();
         if session.is_some() {
-            let _ = timeout(FORGET, self.web.send(Method::DELETE, &self.web.url, &headers, None)).await;
+            let _ = timeout(FORGET, self.web.send(Method::DELETE, &self.web.url, headers, None)).await;
         }
     }
 
-    fn headers(&self, accept: &'static str, more: Vec<(String, String)>, version: Option<&Arc<str>>) -> HeaderMap {
+    fn headers(&self, accept: HeaderValue, more: Vec<(String, String)>, version: Option<&Arc<str>>) -> HeaderMap {
         let mut headers = with(more, accept);
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         headers.extend(state.session.clone().map(|session| (SESSION, session)));

@@ -11,11 +11,11 @@ mod writer;
 
 use std::sync::Arc;
 
-use tokio::task::AbortHandle;
 use url::Url;
 
 use crate::connection::hub::Hub;
 use crate::connection::{Boxed, ConnectError, Options, Tokens};
+use crate::lasting::Lasting;
 
 /// A message to be sent.
 pub(crate) struct Outgoing {
@@ -33,8 +33,8 @@ pub(crate) struct Outgoing {
 
 /// A way to a server. What fails after sending is told to the hub, under the message's number.
 pub(crate) trait Link: Send + Sync {
-    /// Sends, without waiting. The handle, if any, ends the waiting for its answer.
-    fn send(&self, message: Outgoing) -> Option<AbortHandle>;
+    /// Sends, without waiting. What is left to do for a request, if anything, is whoever's who waits for its answer.
+    fn send(&self, message: Outgoing) -> Option<Lasting>;
 
     /// Whether a message can have something beside it. In the revisions without a session a request is then given up by
     /// hanging up, and nothing has to be said.

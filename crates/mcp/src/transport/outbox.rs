@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, watch};
-use tokio::task::AbortHandle;
 
 use super::Outgoing;
+use crate::lasting::Lasting;
 
 /// How many answers to a server's questions may be on their way. A server that asks more without taking answers gets none.
 const ANSWERS: usize = 64;
@@ -21,12 +21,12 @@ impl Outbox {
         Self { greeted: watch::Sender::new(true), answers: Arc::new(Semaphore::new(ANSWERS)) }
     }
 
-    /// Posts a message by `post`, when it is its turn.
+    /// Posts a message by `post`, when it is its turn. A request is posted by whoever waits for its answer.
     pub(super) fn send<F: Future<Output = ()> + Send + 'static>(
         &self,
         message: Outgoing,
         post: impl FnOnce(Outgoing) -> F + Send + 'static,
-    ) -> Option<AbortHandle> {
+    ) -> Option<Lasting> {
         let is_answer = message.id.is_none() && message.method.is_empty();
         let room = match is_answer.then(|| self.answers.clone().try_acquire_owned()) {
             Some(Err(_)) => return None,
@@ -36,8 +36,10 @@ impl Outbox {
         if greeting {
             greeted.send_replace(false);
         }
-        let task = tokio::spawn(async move {
-            if !greeting {
+        let is_asked = message.id.is_some();
+        let posting = Lasting::new(async move {
+            // Nearly always it is over.
+            if !greeting && !*greeted.borrow() {
                 let _ = greeted.subscribe().wait_for(|greeted| *greeted).await;
             }
             post(message).await;
@@ -46,6 +48,7 @@ impl Outbox {
             }
             drop(room);
         });
-        Some(task.abort_handle())
+        // What is not answered is waited for by nobody.
+        is_asked.then_some(posting)
     }
 }

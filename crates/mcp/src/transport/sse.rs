@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use reqwest::header::HeaderMap;
-use reqwest::{Method, Response};
-use tokio::task::{AbortHandle, JoinHandle};
+use http::Method;
+use http::header::{HeaderMap, HeaderValue};
+use kitbag_guard::dial::Answer;
+use tokio::task::JoinHandle;
 use url::Url;
 
 use super::events::{Event, Events};
@@ -13,6 +14,7 @@ use super::outbox::Outbox;
 use super::web::{Web, is_kind, with};
 use super::{Link, Outgoing, WebServer};
 use crate::connection::{Boxed, CallError};
+use crate::lasting::Lasting;
 
 /// How much of an answer to a post is read, which is only to use the connection again.
 const ACCEPTED: usize = 64 << 10;
@@ -28,7 +30,7 @@ impl Sse {
     /// Opens the stream and waits for the place to post to.
     pub(crate) async fn connect(server: WebServer) -> Result<Arc<Self>, CallError> {
         let web = &server.0;
-        let mut response = web.send(Method::GET, &web.url, &accept(), None).await?;
+        let mut response = web.send(Method::GET, &web.url, accept(), None).await?;
         if !response.status().is_success() || !is_kind(&response, "text/event-stream") {
             let status = response.status();
             let why = format!(
@@ -60,7 +62,7 @@ impl Sse {
 }
 
 impl Link for Sse {
-    fn send(&self, message: Outgoing) -> Option<AbortHandle> {
+    fn send(&self, message: Outgoing) -> Option<Lasting> {
         let (web, place) = (self.web.clone(), self.post.clone());
         self.outbox.send(message, async move |message| post(&web.0, &place, message).await)
     }
@@ -79,7 +81,7 @@ impl Drop for Sse {
 
 async fn post(web: &Web, place: &Url, message: Outgoing) {
     let sent = async {
-        let mut response = web.send(Method::POST, place, &accept(), Some(&message.body)).await?;
+        let mut response = web.send(Method::POST, place, accept(), Some(message.body.into())).await?;
         let _ = web.body(&mut response, ACCEPTED).await;
         let status = response.status();
         if status.is_success() { Ok(()) } else { Err(CallError::Nonsense(format!("HTTP {status}"))) }
@@ -93,7 +95,7 @@ async fn post(web: &Web, place: &Url, message: Outgoing) {
     }
 }
 
-async fn read(server: Arc<WebServer>, mut response: Response, mut events: Events, first: Vec<Event>) {
+async fn read(server: Arc<WebServer>, mut response: Answer, mut events: Events, first: Vec<Event>) {
     let (web, mut found) = (&server.0, first);
     loop {
         let messages = found.iter().filter(|event| event.kind.is_empty());
@@ -112,7 +114,7 @@ async fn read(server: Arc<WebServer>, mut response: Response, mut events: Events
 }
 
 fn accept() -> HeaderMap {
-    with(None, "application/json, text/event-stream")
+    with(None, HeaderValue::from_static("application/json, text/event-stream"))
 }
 
 fn too_long(longest: usize) -> CallError {

@@ -13,12 +13,13 @@ use kitbag_guard::child::{Child, ChildSpec, Fence, StartError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::writer::{Stuck, Writer};
 use super::{Link, Outgoing};
 use crate::connection::{Boxed, Options, hub::Hub};
+use crate::lasting::Lasting;
 
 /// How long a server may take to end by itself, and again after it was asked.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -88,7 +89,7 @@ impl Stdio {
 }
 
 impl Link for Stdio {
-    fn send(&self, message: Outgoing) -> Option<AbortHandle> {
+    fn send(&self, message: Outgoing) -> Option<Lasting> {
         match self.writer.write(message.body) {
             // Whoever closed it says why.
             Ok(()) | Err(Stuck::Closed) => {}

@@ -1,16 +1,18 @@
 //! One request to a server on the web and the head of its answer: headers, tokens, redirects within the server's own origin.
 //! What an answer may take is bounded here too.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_guard::dial::{OriginClient, innermost};
-use reqwest::header::{
+use bytes::Bytes;
+use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
     LOCATION, WWW_AUTHENTICATE,
 };
-use reqwest::{Method, Response, StatusCode};
+use http::{Method, StatusCode};
+use kitbag_guard::dial::{Answer, OriginClient, Unanswered, Unsent};
 use url::Url;
 
 use crate::connection::hub::Hub;
@@ -21,6 +23,9 @@ const AGAIN: usize = 4;
 
 /// What belongs to the connection and not to the message.
 const NOT_OURS: [&str; 6] = ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te"];
+
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub(super) struct Web {
     client: OriginClient,
@@ -59,15 +64,25 @@ impl Web {
         &self,
         method: Method,
         url: &Url,
-        extra: &HeaderMap,
-        body: Option<&str>,
-    ) -> Result<Response, CallError> {
-        let mut url = url.clone();
+        extra: HeaderMap,
+        body: Option<Bytes>,
+    ) -> Result<Answer, CallError> {
+        let mut url = Cow::Borrowed(url);
         let mut refused = None;
+        let mut common = match self.headers.is_empty() {
+            true => extra,
+            false => {
+                let mut headers = self.headers.clone();
+                headers.extend(extra);
+                headers
+            }
+        };
+        common.insert(ACCEPT_ENCODING, IDENTITY);
+        if body.is_some() {
+            common.insert(CONTENT_TYPE, JSON);
+        }
         for _ in 0..AGAIN {
-            let mut headers = self.headers.clone();
-            headers.extend(extra.clone());
-            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            let mut headers = common.clone();
             if let Some(tokens) = &self.tokens
                 && let Some(token) = tokens.bearer().await
             {
@@ -76,13 +91,11 @@ impl Web {
                 value.set_sensitive(true);
                 headers.insert(AUTHORIZATION, value);
             }
-            let mut request =
-                self.client.request(method.clone(), &url).map_err(|error| CallError::Nonsense(error.to_string()))?;
-            if let Some(body) = body {
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                request = request.body(body.to_owned());
-            }
-            let response = request.headers(headers).send().await.map_err(|error| self.unanswered(&error))?;
+            let sent = self.client.send(method.clone(), &url, headers, body.clone()).await;
+            let response = sent.map_err(|error| match error {
+                Unsent::Refused(refused) => CallError::Nonsense(refused.to_string()),
+                Unsent::Unanswered(error) => self.unanswered(&error),
+            })?;
             let challenge = challenge(response.headers());
             match response.status() {
                 // A 403 that does not say so is not about the token, and no other token would help.
@@ -100,7 +113,7 @@ impl Web {
                     refused = Some(challenge);
                 }
                 status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {
-                    url = self.elsewhere(&url, &method, &response)?;
+                    url = Cow::Owned(self.elsewhere(&url, &method, &response)?);
                 }
                 _ if response.headers().get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity") => {
                     return Err(CallError::Nonsense("it is compressed, which was not asked for".to_owned()));
@@ -116,7 +129,7 @@ impl Web {
 
     /// Where a redirect leads, if it may be followed: only within the origin, since the request carries what is meant for
     /// this server alone, and only where the request stays the same one.
-    fn elsewhere(&self, from: &Url, method: &Method, response: &Response) -> Result<Url, CallError> {
+    fn elsewhere(&self, from: &Url, method: &Method, response: &Answer) -> Result<Url, CallError> {
         let status = response.status().as_u16();
         let to = text(response.headers(), &LOCATION).and_then(|location| from.join(&location).ok());
         let Some(to) = to else {
@@ -134,29 +147,38 @@ impl Web {
     }
 
     /// The server cannot be reached, or broke off. The first is the end of the connection.
-    fn unanswered(&self, error: &reqwest::Error) -> CallError {
+    fn unanswered(&self, error: &Unanswered) -> CallError {
         let host = self.url.host_str().unwrap_or_default();
-        let why = format!("cannot reach `{host}`: {}", innermost(error));
-        if error.is_connect() {
+        let why = format!("cannot reach `{host}`: {error}");
+        if error.at_connecting {
             self.hub.close(&why);
         }
         CallError::Disconnected(why)
     }
 
     /// The whole body of an answer.
-    pub(super) async fn body(&self, response: &mut Response, most: usize) -> Result<Vec<u8>, CallError> {
+    pub(super) async fn body(&self, response: &mut Answer, most: usize) -> Result<Bytes, CallError> {
         let too_long = || CallError::Nonsense(format!("it is longer than the {most} bytes that are allowed"));
         if response.content_length().is_some_and(|declared| declared > most as u64) {
             return Err(too_long());
         }
+        // Most answers come in one piece.
+        let mut first = Bytes::new();
         let mut body = Vec::new();
         while let Some(piece) = response.chunk().await.map_err(|error| self.unanswered(&error))? {
-            body.extend_from_slice(&piece);
-            if body.len() > most {
+            if first.len() + body.len() + piece.len() > most {
                 return Err(too_long());
             }
+            if body.is_empty() && first.is_empty() {
+                first = piece;
+                continue;
+            }
+            if body.is_empty() {
+                body.extend_from_slice(&std::mem::take(&mut first));
+            }
+            body.extend_from_slice(&piece);
         }
-        Ok(body)
+        Ok(if body.is_empty() { first } else { body.into() })
     }
 }
 
@@ -172,15 +194,16 @@ fn challenge(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Whether an answer is of this kind.
-pub(super) fn is_kind(response: &Response, kind: &str) -> bool {
-    let found = text(response.headers(), &CONTENT_TYPE).unwrap_or_default();
+pub(super) fn is_kind(response: &Answer, kind: &str) -> bool {
+    let found = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     found.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(kind)
 }
 
 /// Headers with these added.
-pub(super) fn with(headers: impl IntoIterator<Item = (String, String)>, accept: &'static str) -> HeaderMap {
-    let mut map = HeaderMap::new();
-    map.insert(ACCEPT, HeaderValue::from_static(accept));
+pub(super) fn with(headers: impl IntoIterator<Item = (String, String)>, accept: HeaderValue) -> HeaderMap {
+    // As many as most requests have, with those that come later.
+    let mut map = HeaderMap::with_capacity(12);
+    map.insert(ACCEPT, accept);
     // What comes here is encoded already where it has to be.
     let good = headers
         .into_iter()

@@ -38,9 +38,9 @@ async fn what_is_no_tool_is_left_out_and_the_rest_is_kept_whole() {
     let list = opened.connection.tools().await.unwrap();
     let names: Vec<&str> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["echo", &"n".repeat(1024), "big", "bare", "refs"]);
-    assert_eq!(list.tools[0].raw["x-ours"], json!({"kept": [1, null]}));
-    assert_eq!(list.tools[0].description(), Some("Says it again."));
-    assert_eq!(list.tools[2].description().unwrap().len(), 1_000_000);
+    assert_eq!(list.tools[0].raw()["x-ours"], json!({"kept": [1, null]}));
+    assert_eq!(list.tools[0].raw()["description"], "Says it again.");
+    assert_eq!(list.tools[2].raw()["description"].as_str().unwrap().len(), 1_000_000);
     let expected = [
         "`echo` is there twice",
         "empty name",
@@ -54,7 +54,7 @@ async fn what_is_no_tool_is_left_out_and_the_rest_is_kept_whole() {
         assert!(warning.contains(expected), "{warning}");
     }
     // A reference is the schema's text, and nobody went there.
-    assert!(list.tools[4].input_schema()["$ref"].as_str().unwrap().starts_with("http://127.0.0.1"));
+    assert!(list.tools[4].raw()["inputSchema"]["$ref"].as_str().unwrap().starts_with("http://127.0.0.1"));
     assert_eq!(web.seen.all().len(), 0);
 }
 

@@ -19,7 +19,7 @@ async fn a_session_is_opened_used_and_ended() {
     let endpoint = Endpoint::Remote { kind: RemoteKind::StreamableHttp, url: twin.url("/mcp?key=1"), headers };
     let opened = open(&endpoint).await;
     assert_eq!(opened.connection.protocol_version(), "2025-11-25");
-    assert_eq!(opened.connection.tools().await.unwrap().tools[0].raw["x-ours"], json!([1]));
+    assert_eq!(opened.connection.tools().await.unwrap().tools[0].raw()["x-ours"], json!([1]));
     let result = called(&opened.connection, call("echo", json!({"a": 1}))).await.unwrap();
     assert_eq!(text(&result), "{\"a\": 1}");
     twin.seen.wait(|request| request["verb"] == "GET").await;

@@ -180,7 +180,7 @@ pub fn key(text: &str) -> ServerKey {
 
 pub fn known(name: &str) -> ToolDefinition {
     let Value::Object(raw) = json!({ "name": name }) else { unreachable!() };
-    ToolDefinition { name: name.to_owned(), raw }
+    ToolDefinition::new(name.to_owned(), &raw)
 }
 
 /// How often twins that share this file were started.

@@ -186,7 +186,7 @@ impl Proven {
             Self::Token(_) => Err(missing()),
             Self::Person(person) => {
                 let org: OrgId = org.parse().map_err(|_| missing())?;
-                let member = people::member(app, &org, person.user).await?.ok_or_else(missing)?;
+                let member = Box::pin(people::member(app, &org, person.user)).await?.ok_or_else(missing)?;
                 let (scopes, role, user) = (member.role.scopes(), member.role, Some(person.user));
                 Ok(Principal { org, scopes, role, user, at_page: true, who: person.who() })
             }
@@ -276,7 +276,8 @@ pub(crate) async fn authenticate_at(
             app.token_used(&token.org, &kept, Some(headers));
             Ok(Proven::Token(Principal::of_token(&token.org, &kept)))
         }
-        false => session::authenticate(app, method, headers).await?.ok_or_else(unauthorized),
+        // Boxed, for most that comes has a token.
+        false => Box::pin(session::authenticate(app, method, headers)).await?.ok_or_else(unauthorized),
     }
 }
 

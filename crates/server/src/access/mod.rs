@@ -12,20 +12,3 @@ pub(crate) mod people;
 pub(crate) mod permissions;
 pub(crate) mod session;
 pub(crate) mod stay;
-
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-
-use crate::api::error::ApiError;
-use crate::app::App;
-
-/// Refuses requests for another name than ours and from pages that are not ours, before anything else is looked at.
-pub(crate) async fn check_host_and_origin(
-    State(app): State<App>,
-    request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    app.hosts().check(request.uri(), request.headers())?;
-    Ok(next.run(request).await)
-}

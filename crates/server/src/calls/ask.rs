@@ -1,7 +1,8 @@
 //! Asking for a call: is there such a tool, do the arguments fit, is there room; then it is recorded, and runs or waits for a yes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use kitbag_mcp::lasting::Lasting;
 use kitbag_model::{
     Action, Audience, CallStatus, ChatId, Content, ContentHash, Hasher, ManifestId, MessageId, NewMessage, NewToolCall,
     OrgId, Parent, Role, Timestamp, ToolCall, ToolCallId, ToolId,
@@ -59,9 +60,26 @@ pub(crate) struct Asked {
     pub(crate) call: Arc<ToolCall>,
     /// What is known of it while it runs, if whoever asked for it has it.
     pub(super) live: Option<Arc<Live>>,
+    /// What makes it run, if that is up to whoever waits for it. It goes on by itself when nobody can any more.
+    work: Option<Arc<Mutex<Option<Lasting>>>>,
 }
 
 impl Asked {
+    /// One that runs by itself, or not at all.
+    pub(super) fn new(call: Arc<ToolCall>, live: Option<Arc<Live>>) -> Self {
+        Self { call, live, work: None }
+    }
+
+    /// The same for one that whoever waits for it makes run.
+    pub(super) fn with_work(self, work: Lasting) -> Self {
+        Self { work: Some(Arc::new(Mutex::new(Some(work)))), ..self }
+    }
+
+    /// What makes it run, for the first who waits.
+    pub(super) fn take_work(&self) -> Option<Lasting> {
+        self.work.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// What its server answered, as it came, when it is over.
     pub(crate) fn answered(&self) -> Option<Answered> {
         self.live.as_ref()?.answered()
@@ -70,7 +88,7 @@ impl Asked {
 
 impl From<ToolCall> for Asked {
     fn from(call: ToolCall) -> Self {
-        Self { call: Arc::new(call), live: None }
+        Self::new(Arc::new(call), None)
     }
 }
 
@@ -78,7 +96,10 @@ impl Calls {
     /// Asks for a call. Two requests of one key are one call: then it is the one that was asked for before.
     pub(crate) async fn ask(&self, org: &OrgId, mut ask: Ask) -> Result<Asked, ApiError> {
         ask.tool = self.0.toolsets.canonical(org, ask.audience, ask.tool).await?;
-        if let Some(call) = self.asked_before(org, &ask).await? {
+        // What few calls need is boxed, or every call's future has room for it.
+        if let Some(key) = &ask.key
+            && let Some(call) = Box::pin(self.asked_before(org, &ask, key)).await?
+        {
             return Ok(call.into());
         }
         ask.bounds.check(&self.0.toolsets, org, ask.audience, &ask.tool).await?;
@@ -96,7 +117,10 @@ impl Calls {
         // Boxed, like what follows from it: the calls that are many do not come here.
         match Box::pin(self.record(org, &ask, &callable, asks_somebody, most.as_ref())).await {
             Err(RecordError::KeyTaken) => {
-                let call = self.asked_before(org, &ask).await?;
+                let call = match &ask.key {
+                    Some(key) => Box::pin(self.asked_before(org, &ask, key)).await?,
+                    None => None,
+                };
                 let gone = || ApiError::new(Code::Conflict, "another request with this key came at the same moment");
                 call.map(Asked::from).ok_or_else(gone)
             }
@@ -106,16 +130,15 @@ impl Calls {
                 let call = Arc::new(call);
                 let live = running.as_ref().map(super::run::Place::live);
                 match running {
-                    Some(place) => self.start(place, Arc::clone(&call), callable, Record::Now),
+                    Some(place) => self.start(place, Arc::clone(&call), callable, Record::Now).detach(),
                     None => self.expire_later(org, call.expires_at),
                 }
-                Ok(Asked { call, live })
+                Ok(Asked::new(call, live))
             }
         }
     }
 
-    async fn asked_before(&self, org: &OrgId, ask: &Ask) -> Result<Option<ToolCall>, ApiError> {
-        let Some(key) = &ask.key else { return Ok(None) };
+    async fn asked_before(&self, org: &OrgId, ask: &Ask, key: &str) -> Result<Option<ToolCall>, ApiError> {
         let found = self.0.store.read(org).await?.tool_call_by_key(ask.chat, key).await?;
         match found {
             Some(call) if call.request_sha256 != Some(ask.digest()) => {

@@ -47,8 +47,7 @@ impl Calls {
     /// How a chat stands; nothing if there is no such chat.
     pub(crate) async fn stand(&self, org: &OrgId, chat: ChatId) -> Result<Option<Stand>, ApiError> {
         let store = &self.0.store;
-        let read = async { store.read_beside(org).await?.chat(chat).await };
-        let read = async { Ok::<_, ApiError>(read.await?.map(Stand::of)) };
+        let read = async || Ok::<_, ApiError>(store.read_beside(org).await?.chat(chat).await?.map(Stand::of));
         self.0.stands.get(store.chat_edition(), (org.clone(), chat), read).await
     }
 
@@ -94,8 +93,8 @@ impl Calls {
         }
         self.tell(org, &call);
         let live = Some(place.live());
-        self.start(place, Arc::clone(&call), Arc::clone(callable), Record::Behind(ask.stand));
-        Ok(Some(Asked { call, live }))
+        let work = self.start(place, Arc::clone(&call), Arc::clone(callable), Record::Behind(ask.stand));
+        Ok(Some(Asked::new(call, live).with_work(work)))
     }
 
     /// Records behind what came of a call.

@@ -83,7 +83,7 @@ impl Calls {
             let now = self.again(org, call).await?;
             if now.status != CallStatus::Pending {
                 let live = self.0.lives.find(org, now.chat_id, now.id);
-                return Ok(Asked { call: Arc::new(now), live });
+                return Ok(Asked::new(Arc::new(now), live));
             }
             let ours = async {
                 loop {

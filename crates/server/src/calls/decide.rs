@@ -80,8 +80,8 @@ impl Calls {
             Ok(Some(approved)) => {
                 self.tell(org, &approved);
                 let (call, live) = (Arc::new(approved), Some(place.live()));
-                self.start(place, Arc::clone(&call), callable, Record::Now);
-                Ok(Asked { call, live })
+                self.start(place, Arc::clone(&call), callable, Record::Now).detach();
+                Ok(Asked::new(call, live))
             }
             other => {
                 self.give_back(place);

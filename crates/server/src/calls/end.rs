@@ -45,7 +45,7 @@ impl Calls {
                     let mut tx = self.0.store.write(org).await?;
                     tx.audit(who, Action::ToolCallCancelled, &id.to_string(), &json!({ "chatId": chat })).await?;
                     tx.commit().await?;
-                    let asked = Asked { call: Arc::new(call), live: Some(live) };
+                    let asked = Asked::new(Arc::new(call), Some(live));
                     self.wait(org, asked).await.map(Arc::unwrap_or_clone)
                 }
                 // It may be over since we looked.

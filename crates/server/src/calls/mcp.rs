@@ -1,7 +1,9 @@
 //! A call of an MCP server's tool. It has no workspace: it waits for nobody's turn, leaves no state, and many run at once.
 
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use kitbag_mcp::connection::Call;
 use kitbag_model::{CallErrorCode, CallOutcome, McpToolName, ServerKey, ToolCall};
@@ -32,7 +34,8 @@ impl Calls {
         let ran = self.ask_server(live, &call, server, tool).await;
         let outcome = self.judged(live, &call, callable, ran).await?;
         let call = match record {
-            Record::Now => Arc::new(self.record_answer(live, outcome).await?),
+            // Boxed, as it is of few calls.
+            Record::Now => Arc::new(Box::pin(self.record_answer(live, outcome)).await?),
             Record::Behind(stand) => self.record_behind(live, call, stand, outcome).await,
         };
         self.announce(live, call);
@@ -54,7 +57,7 @@ impl Calls {
                 live.was_answered(answer);
             }
         };
-        let running = kitbag_runner::run_mcp(self.0.servers.manager(org), org, server, made, answered);
+        let running = pin!(kitbag_runner::run_mcp(self.0.servers.manager(org), org, server, made, answered));
         let mut ran = self.hearing(live, progress, running).await;
         if let (Err(error), Some(why)) = (&mut ran.result, live.why())
             && error.code == CallErrorCode::Cancelled
@@ -69,7 +72,7 @@ impl Calls {
         &self,
         live: &Live,
         mut progress: UnboundedReceiver<Value>,
-        running: impl Future<Output = Ran>,
+        mut running: Pin<&mut impl Future<Output = Ran>>,
     ) -> Ran {
         let mut passing = None;
         let mut pass_on = |params: Value| {
@@ -84,14 +87,22 @@ impl Calls {
             // Who does not listen any more misses nothing.
             let _ = sender.send(progress_of(&params));
         };
-        let mut running = pin!(running);
-        let ran = loop {
-            tokio::select! {
-                biased;
-                Some(said) = progress.recv() => pass_on(said),
-                ran = &mut running => break ran,
+        let ran = poll_fn(|context| {
+            loop {
+                // Most calls end without having said anything. Who ends one lets go of the way to here, and need not wake itself by it.
+                while let Poll::Ready(Some(said)) = progress.poll_recv(&mut Context::from_waker(Waker::noop())) {
+                    pass_on(said);
+                }
+                if let ran @ Poll::Ready(_) = running.as_mut().poll(context) {
+                    return ran;
+                }
+                match progress.poll_recv(context) {
+                    Poll::Ready(Some(said)) => pass_on(said),
+                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+                }
             }
-        };
+        })
+        .await;
         while let Ok(said) = progress.try_recv() {
             pass_on(said);
         }
@@ -115,7 +126,7 @@ impl Calls {
                 let blobs = BlobsOf::Chat(&self.0.workspaces, org, *chat);
                 if callable.tool.effective.rendering.value.is_some() {
                     let shown = kitbag_runner::returned(&answer);
-                    self.plan(org, &blobs, call, callable, &shown, &mut outcome).await?;
+                    Box::pin(self.plan(org, &blobs, call, callable, &shown, &mut outcome)).await?;
                 }
                 self.keep_result(&blobs, answer, &mut outcome).await?;
             }

@@ -218,14 +218,18 @@ impl Calls {
 
     /// Waits until a call is over, if it runs here. The call as it is then.
     pub(crate) async fn wait(&self, org: &OrgId, asked: Asked) -> Result<Arc<ToolCall>, ApiError> {
-        let Asked { call, live } = asked;
+        let work = asked.take_work();
+        let Asked { call, live, .. } = asked;
         if let Some(live) = live.or_else(|| self.0.lives.find(org, call.chat_id, call.id)) {
-            live.over().await;
+            match work {
+                Some(work) => work.await,
+                None => live.over().await,
+            }
             if let Some(ended) = live.end_of_it() {
                 return Ok(ended);
             }
         }
-        Ok(Arc::new(self.again(org, &call).await?))
+        Ok(Arc::new(Box::pin(self.again(org, &call)).await?))
     }
 
     async fn again(&self, org: &OrgId, call: &ToolCall) -> Result<ToolCall, ApiError> {

@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use kitbag_cas::CasError;
+use kitbag_mcp::lasting::Lasting;
 use kitbag_model::{
     CallError, CallErrorCode, CallOutcome, CallStatus, ChatId, Entrypoint, Manifest, OrgId, ToolCall, ToolCallId,
 };
@@ -70,8 +71,8 @@ impl Calls {
         self.0.lives.remove(&place.live);
     }
 
-    /// Lets a call run that is recorded as running, or is about to be. It goes on whoever waits for it.
-    pub(super) fn start(&self, place: Place, call: Arc<ToolCall>, callable: Arc<Callable>, record: Record) {
+    /// A call that is recorded as running, or is about to be, runs. It goes on whoever waits for it.
+    pub(super) fn start(&self, place: Place, call: Arc<ToolCall>, callable: Arc<Callable>, record: Record) -> Lasting {
         let calls = self.clone();
         let Place { live, ticket } = place;
         let span = tracing::info_span!("call", id = %call.id, tool = %call.tool_id);
@@ -84,7 +85,7 @@ impl Calls {
             drop(ticket);
             calls.0.lives.remove(&live);
         };
-        tokio::spawn(work.instrument(span));
+        Lasting::new(work.instrument(span))
     }
 
     async fn run(&self, live: &Live, call: Arc<ToolCall>, callable: &Callable, record: Record) -> Result<(), RunError> {
@@ -211,7 +212,7 @@ impl Calls {
     ) -> Result<(), RunError> {
         let kept = kitbag_runner::keep(result, self.0.settings.max_result_bytes);
         if let Some((hash, bytes)) = kept.blob {
-            blobs.put(hash, bytes).await?;
+            Box::pin(blobs.put(hash, bytes)).await?;
             outcome.result_sha256 = Some(hash);
         }
         outcome.result = Some(kept.value);

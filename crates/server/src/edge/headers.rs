@@ -1,28 +1,27 @@
 //! Headers that keep a browser from doing more with an answer than was meant.
 
-use axum::extract::Request;
 use axum::http::HeaderName;
 use axum::http::HeaderValue;
 use axum::http::header;
-use axum::middleware::Next;
 use axum::response::Response;
 
 /// No script, no frame, nothing from elsewhere. A page that needs more says so itself.
-const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const POLICY: HeaderValue =
+    HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
 
-const DEFAULTS: [(HeaderName, &str); 6] = [
+const DEFAULTS: [(HeaderName, HeaderValue); 6] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
 ];
 
-pub(crate) async fn secure(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+pub(super) fn secure(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.reserve(DEFAULTS.len());
     for (name, value) in DEFAULTS {
-        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+        headers.entry(name).or_insert(value);
     }
-    response
 }

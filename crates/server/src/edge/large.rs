@@ -1,10 +1,8 @@
 //! Refuses a body by the length it announces. One that announces none is cut off when the limit is reached.
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, header};
-use axum::middleware::Next;
-use axum::response::Response;
 use tokio_stream::StreamExt;
 
 use crate::api::error::{ApiError, Code};
@@ -12,7 +10,8 @@ use crate::api::{skills, toolsets};
 use crate::app::App;
 use crate::transfer::takes_files;
 
-pub(crate) async fn refuse_large(State(app): State<App>, request: Request, next: Next) -> Result<Response, ApiError> {
+/// The request again, if it may come in.
+pub(super) async fn refuse(app: &App, request: Request) -> Result<Request, ApiError> {
     let announced: Option<u64> =
         request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
@@ -22,13 +21,13 @@ pub(crate) async fn refuse_large(State(app): State<App>, request: Request, next:
     };
     match announced {
         Some(length) if length > most => {
-            drain(request.into_body()).await;
+            Box::pin(drain(request.into_body())).await;
             Err(ApiError::new(
                 Code::PayloadTooLarge,
                 format!("the body has {length} bytes, and at most {most} are taken"),
             ))
         }
-        _ => Ok(next.run(request).await),
+        _ => Ok(request),
     }
 }
 

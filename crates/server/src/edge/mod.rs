@@ -1,24 +1,73 @@
 //! What happens to every request on its way in and every answer on its way out, whatever the route.
+//!
+//! It is one layer of the router and not many: a router copies its layers for every request, each with all that is below it, so
+//! that many small ones cost more than a call of a tool does.
 
 mod headers;
 mod large;
 mod observe;
 mod panic;
 
-use axum::{Router, middleware};
-use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::compression::CompressionLayer;
+use std::convert::Infallible;
 
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tower::ServiceExt;
+use tower_http::compression::Compression;
+
+use crate::api::error::ApiError;
 use crate::app::App;
+use crate::stage;
 
-pub(crate) use large::refuse_large;
+pub(crate) use observe::Counted;
 pub(crate) use panic::words;
 
-/// Puts the layers around a router; the last one added is the first that a request meets.
-pub(crate) fn wrap(router: Router<App>, app: &App) -> Router<App> {
-    router
-        .layer(CatchPanicLayer::custom(panic::answer))
-        .layer(CompressionLayer::new())
-        .layer(middleware::from_fn(headers::secure))
-        .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
+/// The frame of a request, from the outside in.
+pub(crate) async fn frame(State(app): State<App>, request: Request, next: Next) -> Response {
+    // First: what is for the stage must not get as far as the API's own rules and headers.
+    if let Some(label) = stage::label(&app, &request) {
+        return Box::pin(stage::answer(app.stage(), &label, request)).await;
+    }
+    observe::observe(&app, request, |request| answer(&app, request, next)).await
+}
+
+async fn answer(app: &App, request: Request, next: Next) -> Response {
+    let mut response = match request.headers().contains_key(header::ACCEPT_ENCODING) {
+        true => Box::pin(compressed(app, request, next)).await,
+        false => admitted(app, request, next).await,
+    };
+    headers::secure(&mut response);
+    response
+}
+
+/// An answer as small as its client can read it.
+async fn compressed(app: &App, request: Request, next: Next) -> Response {
+    let mut next = Some(next);
+    let service = tower::service_fn(|request| {
+        let next = next.take();
+        async move {
+            Ok::<_, Infallible>(match next {
+                Some(next) => admitted(app, request, next).await,
+                None => ApiError::internal("a request was answered twice").into_response(),
+            })
+        }
+    });
+    match Compression::new(service).oneshot(request).await {
+        Ok(response) => response.map(Body::new),
+        Err(never) => match never {},
+    }
+}
+
+/// What a request is answered that may come in, or why it may not.
+async fn admitted(app: &App, request: Request, next: Next) -> Response {
+    let answering = async move {
+        app.hosts().check(request.uri(), request.headers())?;
+        let mut request = large::refuse(app, request).await?;
+        DefaultBodyLimit::max(app.settings().max_body_bytes).apply(&mut request);
+        Ok::<_, ApiError>(next.run(request).await)
+    };
+    panic::caught(answering).await.unwrap_or_else(IntoResponse::into_response)
 }

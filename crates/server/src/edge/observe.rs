@@ -1,13 +1,17 @@
 //! Gives each request an id, a deadline, a line in the log and a place in the metrics.
 
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue, Method};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use metrics::{Counter, Histogram};
 use tracing::Instrument;
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
@@ -33,42 +37,73 @@ fn is_endpoint(route: &str) -> bool {
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Who asks for what, how, and what comes of it, with what is counted of it. It is looked up by words once for each kind.
+type Kinds = HashMap<(&'static str, u16), (Counter, Histogram)>;
+
+/// What is counted, by route.
+#[derive(Default)]
+pub(crate) struct Counted(Mutex<HashMap<String, Kinds>>);
+
+impl Counted {
+    fn count(&self, method: &'static str, route: &str, status: u16, seconds: f64) {
+        let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !routes.contains_key(route) {
+            routes.insert(route.to_owned(), Kinds::new());
+        }
+        let Some(kinds) = routes.get_mut(route) else { return };
+        let (counter, histogram) = kinds.entry((method, status)).or_insert_with(|| {
+            let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
+            let counter = metrics::counter!("kitbag_http_requests_total", &labels);
+            (counter, metrics::histogram!("kitbag_http_request_seconds", &labels[..2]))
+        });
+        counter.increment(1);
+        histogram.record(seconds);
+    }
+}
+
+/// A method is any word a client likes; only known ones get a number of their own.
+fn known(method: &Method) -> &'static str {
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
+}
+
+/// Has a request answered by `answer`.
+pub(super) async fn observe<F>(app: &App, request: Request, answer: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     let began = Instant::now();
     // Always our own: an id that a client chose could forge lines in the log.
-    let id = Uuid::now_v7().to_string();
+    let mut id = [0; Hyphenated::LENGTH];
+    let id: &str = Uuid::now_v7().as_hyphenated().encode_lower(&mut id);
     let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
     // The query stays out of the log: it may hold the token.
-    let path = request.uri().path().to_owned();
-    let route = request.extensions().get::<MatchedPath>().map_or("(none)", MatchedPath::as_str).to_owned();
-    let span = tracing::info_span!("request", id, %method, path);
+    let span = tracing::info_span!("request", id, %method, path = request.uri().path());
 
     // A large file takes as long as it takes; whoever receives it sees to it that it gets on.
-    let deadline = match takes_files(&method, &route) || takes_its_time(&method, &route) {
-        true => Duration::MAX,
-        false => app.settings().request_timeout,
+    let has_deadline = !takes_files(&method, route) && !takes_its_time(&method, route);
+    let deadline = app.settings().request_timeout;
+    let mut answering = pin!(answer(request).instrument(span.clone()));
+    let mut response = match has_deadline {
+        true => tokio::time::timeout(deadline, answering).await.unwrap_or_else(|_| {
+            let message = format!("the request took longer than {} seconds", deadline.as_secs());
+            ApiError::new(Code::Timeout, message).into_response()
+        }),
+        false => answering.as_mut().await,
     };
-    let answer = tokio::time::timeout(deadline, next.run(request)).instrument(span.clone()).await;
-    let mut response = answer.unwrap_or_else(|_| {
-        let message = format!("the request took longer than {} seconds", deadline.as_secs());
-        ApiError::new(Code::Timeout, message).into_response()
-    });
 
     let seconds = began.elapsed().as_secs_f64();
     let ms = (seconds * 1e6).round() / 1e3;
     let status = response.status().as_u16();
-    span.in_scope(|| match route.as_str() {
+    span.in_scope(|| match route {
         "/healthz" | "/readyz" | "/metrics" => tracing::debug!(status, ms, "answered"),
         route if is_endpoint(route) && status < 400 => tracing::debug!(status, ms, "answered"),
         _ => tracing::info!(status, ms, "answered"),
     });
-    // A method is any word a client likes; only known ones get a number of their own.
-    let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
-    let counted = if known.contains(&method) { method.as_str() } else { "other" };
-    let labels = [("method", counted.to_owned()), ("route", route), ("status", status.to_string())];
-    metrics::counter!("kitbag_http_requests_total", &labels).increment(1);
-    metrics::histogram!("kitbag_http_request_seconds", &labels[..2]).record(seconds);
-    if let Ok(id) = HeaderValue::from_str(&id) {
+    app.counted().count(known(&method), route, status, seconds);
+    if let Ok(id) = HeaderValue::from_str(id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response

@@ -8,7 +8,7 @@ use crate::app::App;
 
 /// The chat of a client that names none. It is made when it is first needed, and found again.
 pub(super) async fn own(app: &App, org: &OrgId, who: &str) -> Result<ChatId, ApiError> {
-    let read = async {
+    let read = async || {
         if let Some(chat) = app.store().read(org).await?.chat_of(who).await? {
             return Ok(Some(chat));
         }

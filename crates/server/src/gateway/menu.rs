@@ -36,6 +36,8 @@ pub(super) struct Entry {
 
 /// The tools of a request, in the order of the catalogue.
 pub(super) struct Menu {
+    /// When it was made, where that says whether it is still true.
+    edition: Option<(u64, u64)>,
     pub(super) entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
     /// Whether the client gets tools about tools in place of them.
@@ -56,6 +58,11 @@ impl Menu {
     /// What the tools can be found by.
     pub(super) fn index(&self) -> &ToolSearch {
         self.index.get_or_init(|| super::dynamic::index(&self.entries))
+    }
+
+    /// Whether everything is as it was when it was made.
+    pub(super) fn is_current(&self, app: &App) -> bool {
+        self.edition.is_some() && self.edition == edition(app)
     }
 
     /// What a client means by a name.
@@ -127,7 +134,7 @@ impl Menu {
         let entries: Vec<Entry> = tools.into_iter().zip(names).map(entry).collect();
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
         let (offer, listed, index) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(Self { entries, by_name, dynamic, servers, toolsets, skills, offer, listed, index })
+        Ok(Self { edition: None, entries, by_name, dynamic, servers, toolsets, skills, offer, listed, index })
     }
 }
 
@@ -210,36 +217,38 @@ fn raw(value: &Value) -> Arc<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
 }
 
+/// Whose menu, of what, with which wishes.
+type Key = (OrgId, Audience, Place, Lists);
+
 /// The menus that were made lately.
 #[derive(Default)]
-pub(super) struct Menus(Mutex<HashMap<(OrgId, Audience, Place, Lists), Kept>>);
+pub(super) struct Menus(Mutex<HashMap<Key, Arc<Menu>>>);
 
-struct Kept {
-    edition: (u64, u64),
-    menu: Arc<Menu>,
+/// While this is the same, menus are what they were. None where others write to the database too: there nobody knows what is still true.
+fn edition(app: &App) -> Option<(u64, u64)> {
+    Some((app.store().edition()?, app.servers().version()))
 }
 
 impl Menus {
     /// The menu for these wishes.
     pub(super) async fn get(app: &App, whose: Whose<'_>, place: &Place, lists: &Lists) -> Result<Arc<Menu>, Fault> {
-        // Where others write too nobody knows what is still true.
-        let Some(edition) = app.store().edition() else {
+        let Some(edition) = edition(app) else {
             return Box::pin(Menu::make(app, whose, place, lists)).await.map(Arc::new);
         };
-        let edition = (edition, app.servers().version());
         let key = (whose.0.clone(), whose.1, place.clone(), lists.clone());
         let menus = &app.gateway().menus.0;
-        if let Some(kept) = menus.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
-            && kept.edition == edition
+        if let Some(menu) = menus.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
+            && menu.edition == Some(edition)
         {
-            return Ok(Arc::clone(&kept.menu));
+            return Ok(Arc::clone(menu));
         }
-        let menu = Arc::new(Box::pin(Menu::make(app, whose, place, lists)).await?);
+        let menu = Box::pin(Menu::make(app, whose, place, lists)).await?;
+        let menu = Arc::new(Menu { edition: Some(edition), ..menu });
         let mut kept = menus.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST {
             kept.clear();
         }
-        kept.insert(key, Kept { edition, menu: Arc::clone(&menu) });
+        kept.insert(key, Arc::clone(&menu));
         Ok(menu)
     }
 }

@@ -184,9 +184,9 @@ impl View {
             over = &mut waiting => over,
             () = long => return Ok(None),
             () = client.gone() => {
-                // It is over then, one way or the other.
-                let _ = Box::pin(calls.cancel(&self.org, chat, id, &self.who)).await;
-                waiting.await
+                // It is over then, one way or the other. Both at once: the one may be what makes the other come to its end.
+                let (_, over) = tokio::join!(Box::pin(calls.cancel(&self.org, chat, id, &self.who)), waiting);
+                over
             }
         };
         let call = over.map_err(fault)?;
@@ -206,7 +206,7 @@ impl View {
         let theirs = result.text("requestState");
         if theirs.is_some() || approved {
             let state = State::new(theirs, approved);
-            let sealed = state.seal(&self.app, (&self.org, &self.who), "tools/call", asked).await?;
+            let sealed = Box::pin(state.seal(&self.app, (&self.org, &self.who), "tools/call", asked)).await?;
             result.set_value("requestState", &sealed.into());
         }
         Ok(result.raw())

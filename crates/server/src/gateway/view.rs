@@ -40,6 +40,8 @@ pub(super) struct View {
     lists: Lists,
     named: Option<ChatId>,
     offer: Arc<Offer>,
+    /// The tools that there were when it was opened.
+    first: Arc<Menu>,
     pub(super) level: LogLevel,
     subscribed: Mutex<HashSet<String>>,
     /// The skills that the client may know of.
@@ -85,12 +87,16 @@ impl View {
             level: LogLevel::default(),
             subscribed: Mutex::default(),
             skills: Mutex::new(menu.skills.iter().map(Served::mark).collect()),
+            first: menu,
             gone: watch::Sender::new(false),
         }))
     }
 
     /// The tools that there are now.
     pub(super) async fn menu(&self) -> Result<Arc<Menu>, Fault> {
+        if self.first.is_current(&self.app) {
+            return Ok(Arc::clone(&self.first));
+        }
         Menus::get(&self.app, (&self.org, self.audience), &self.place, &self.lists).await
     }
 
@@ -227,7 +233,7 @@ async fn offer(app: &App, org: &OrgId, place: &Place, menu: &Menu) -> Result<Arc
         return Ok(Arc::clone(made));
     };
     let missing = || Fault::params(format!("there is no MCP server {key:?}")).with_status(404);
-    let state = app.servers().arrived(org, key, ARRIVAL).await.ok_or_else(missing)?;
+    let state = Box::pin(app.servers().arrived(org, key, ARRIVAL)).await.ok_or_else(missing)?;
     let capabilities = state.capabilities.clone().unwrap_or_else(|| json!({ "tools": { "listChanged": true } }));
     Ok(Offer::new(Hello {
         info: state.server_info.clone().filter(Value::is_object).unwrap_or_else(info),

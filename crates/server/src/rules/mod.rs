@@ -70,7 +70,7 @@ impl Rules {
     pub(crate) async fn of(&self, org: &OrgId) -> Result<Arc<OrgRules>, StoreError> {
         let edition = self.0.store.edition();
         if edition.is_some() {
-            let read = async { Ok::<_, StoreError>(Some(self.read(org).await?)) };
+            let read = async || Ok::<_, StoreError>(Some(self.read(org).await?));
             let known = self.0.read.get(edition, org.clone(), read).await?;
             return known.ok_or(StoreError::Corrupt { column: "organization_settings.settings" });
         }

@@ -322,7 +322,7 @@ impl Servers {
 
     /// A program that serves nobody connects nothing by itself; what is asked of one organisation's servers needs them.
     pub(crate) async fn start_one(&self, org: &OrgId) -> Result<(), StoreError> {
-        if self.is_started() { Ok(()) } else { self.read(org).await }
+        if self.is_started() { Ok(()) } else { Box::pin(self.read(org)).await }
     }
 
     /// Connects a server anew, whatever it waits for, and waits a while for what comes of it.
@@ -415,5 +415,5 @@ fn policy(mut policy: EgressPolicy, org: &OrgId) -> EgressPolicy {
 }
 
 fn definition(pin: &Pin) -> ToolDefinition {
-    ToolDefinition { name: pin.tool.to_string(), raw: pin.seen.definition.clone() }
+    ToolDefinition::new(pin.tool.to_string(), &pin.seen.definition)
 }

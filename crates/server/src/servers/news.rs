@@ -65,7 +65,7 @@ pub(super) async fn remember(
     key: &ServerKey,
     tools: &[ToolDefinition],
 ) -> Result<bool, StoreError> {
-    let named = |tool: &ToolDefinition| Some((tool.name.parse::<McpToolName>().ok()?, Pinned::new(tool.raw.clone())));
+    let named = |tool: &ToolDefinition| Some((tool.name.parse::<McpToolName>().ok()?, Pinned::new(tool.raw())));
     let list: Vec<(McpToolName, Pinned)> = tools.iter().filter_map(named).collect();
     let mut tx = store.write(org).await?;
     // It may have been removed meanwhile.

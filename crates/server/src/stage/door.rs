@@ -5,9 +5,8 @@
 
 use std::time::Instant;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::middleware::Next;
 use axum::response::Response;
 
 use super::grants::Show;
@@ -15,15 +14,14 @@ use super::{Stage, app, frame, page};
 use crate::access::origin::asked_host;
 use crate::app::App;
 
-pub(crate) async fn door(State(app): State<App>, request: Request, next: Next) -> Response {
-    let host = asked_host(request.uri(), request.headers()).filter(|host| !app.hosts().is_ours(host));
-    match host.as_deref().and_then(|host| app.stage().names().label(host)) {
-        Some(label) => answer(app.stage(), label, request).await,
-        None => next.run(request).await,
-    }
+/// What on the stage a request is for, if it is for the stage.
+pub(crate) fn label(app: &App, request: &Request) -> Option<String> {
+    let host = asked_host(request.uri(), request.headers()).filter(|host| !app.hosts().is_ours(host))?;
+    app.stage().names().label(&host).map(ToOwned::to_owned)
 }
 
-async fn answer(stage: &Stage, label: &str, request: Request) -> Response {
+/// What the stage answers.
+pub(crate) async fn answer(stage: &Stage, label: &str, request: Request) -> Response {
     let found = stage.grants().find(Instant::now(), label);
     let Some(grant) = found else {
         // One answer for what never was and for what is over: a guess learns nothing.

@@ -27,7 +27,7 @@ use url::{Host, Url};
 
 pub use connector::Connector;
 pub use domain::{FrameOrigin, StageDomain, StageError};
-pub(crate) use door::door;
+pub(crate) use door::{answer, label};
 pub(crate) use page::SHUT_IN;
 
 use self::domain::Names;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kitbag_model::{
-    Audience, Builtin, Entrypoint, Installed, McpToolName, OrgId, Pin, PinState, ServerKey, ToolId, ToolsetId,
+    Audience, Builtin, Entrypoint, Installed, LocalToolId, McpToolName, OrgId, Pin, PinState, ServerId, ServerKey,
+    ToolId, ToolsetId,
 };
 use kitbag_python::{Description, Program};
 use kitbag_runner::Ready;
@@ -146,23 +147,10 @@ impl Toolsets {
         id: &ToolId,
     ) -> Result<Arc<Callable>, Refusal> {
         let callable = match id {
-            ToolId::Builtin(name) => {
-                let builtin = Builtin::find(name).ok_or_else(|| Refusal::NotFound(id.to_string()))?;
-                let read = async { Ok(Some(Arc::new(self.store.read_beside(org).await?.builtin_overrides().await?))) };
-                let overrides = self.recent_builtin.get(self.store.edition(), org.clone(), read).await;
-                let overrides = overrides.map_err(Refusal::Store)?.unwrap_or_default();
-                let builtins = self.workers.builtin().await;
-                let builtins =
-                    builtins.map_err(|error| Refusal::Unavailable { id: id.clone(), reason: error.to_string() })?;
-                let program = Program { org: org.clone(), ..builtins };
-                let entry = program.entries.iter().find(|entry| entry.entrypoint.function() == builtin.id);
-                let entrypoint = entry.ok_or_else(|| Refusal::NotFound(id.to_string()))?.entrypoint.clone();
-                let tool = of_builtin(builtin, &overrides);
-                let generation = program.generation.clone();
-                Arc::new(Callable::new(tool, Runs::Python { program, entrypoint }, generation, false))
-            }
+            // Boxed, but for what is called most: else every call has room for all of them.
+            ToolId::Builtin(name) => Arc::new(Box::pin(self.of_ours(org, id, name)).await?),
             ToolId::Toolset { toolset, tool } => {
-                Arc::new(self.of_toolset(org, audience, id, toolset, tool.as_str()).await?)
+                Arc::new(Box::pin(self.of_toolset(org, audience, id, toolset, tool.as_str())).await?)
             }
             ToolId::Mcp { server, tool } => self.of_server(org, audience, id, server, tool).await?,
             ToolId::LegacyMcp { .. } => {
@@ -180,6 +168,21 @@ impl Toolsets {
             Some(problem) => Err(Refusal::Problem { id: id.clone(), problem: problem.clone() }),
             None => Ok(callable),
         }
+    }
+
+    async fn of_ours(&self, org: &OrgId, id: &ToolId, name: &LocalToolId) -> Result<Callable, Refusal> {
+        let builtin = Builtin::find(name).ok_or_else(|| Refusal::NotFound(id.to_string()))?;
+        let read = async || Ok(Some(Arc::new(self.store.read_beside(org).await?.builtin_overrides().await?)));
+        let overrides = self.recent_builtin.get(self.store.edition(), org.clone(), read).await;
+        let overrides = overrides.map_err(Refusal::Store)?.unwrap_or_default();
+        let builtins = self.workers.builtin().await;
+        let builtins = builtins.map_err(|error| Refusal::Unavailable { id: id.clone(), reason: error.to_string() })?;
+        let program = Program { org: org.clone(), ..builtins };
+        let entry = program.entries.iter().find(|entry| entry.entrypoint.function() == builtin.id);
+        let entrypoint = entry.ok_or_else(|| Refusal::NotFound(id.to_string()))?.entrypoint.clone();
+        let tool = of_builtin(builtin, &overrides);
+        let generation = program.generation.clone();
+        Ok(Callable::new(tool, Runs::Python { program, entrypoint }, generation, false))
     }
 
     async fn of_toolset(
@@ -219,14 +222,26 @@ impl Toolsets {
         name: &McpToolName,
     ) -> Result<Arc<Callable>, Refusal> {
         let not_found = || Refusal::NotFound(id.to_string());
-        let mut known = self.remembered(org, audience, &key.toolset).await?.ok_or_else(not_found)?;
-        if let Some(made) = known.made(id) {
-            self.servers.start_one(org).await?;
-            return match self.servers.trouble(org, key).filter(|_| !self.servers.is_hopeful(org, key)) {
-                Some(trouble) => Err(Refusal::NotConnected(trouble)),
-                None => Ok(made),
-            };
+        let known = self.remembered(org, audience, &key.toolset).await?.ok_or_else(not_found)?;
+        let Some(made) = known.made(id) else { return Box::pin(self.make(org, audience, id, key, name, known)).await };
+        self.servers.start_one(org).await?;
+        match self.servers.trouble(org, key).filter(|_| !self.servers.is_hopeful(org, key)) {
+            Some(trouble) => Err(Refusal::NotConnected(trouble)),
+            None => Ok(made),
         }
+    }
+
+    /// Makes what a call of a server's tool needs.
+    async fn make(
+        &self,
+        org: &OrgId,
+        audience: Audience,
+        id: &ToolId,
+        key: &ServerKey,
+        name: &McpToolName,
+        mut known: Arc<Known>,
+    ) -> Result<Arc<Callable>, Refusal> {
+        let not_found = || Refusal::NotFound(id.to_string());
         let is_known = |known: &Known| known.pins.iter().any(|pin| pin.listed && pin.server == *key);
         let server = known.installed.server(key.server.as_str()).ok_or_else(not_found)?;
         let is_on = known.installed.toolset.enabled && server.is_enabled();
@@ -267,7 +282,21 @@ impl Toolsets {
 
     /// A tool's id as it is written from now on: the old form of an MCP tool's becomes the new one, if one server alone is meant.
     pub(crate) async fn canonical(&self, org: &OrgId, audience: Audience, id: ToolId) -> Result<ToolId, Refusal> {
-        let ToolId::LegacyMcp { server, tool } = &id else { return Ok(id) };
+        match &id {
+            ToolId::LegacyMcp { server, tool } => Box::pin(self.meant(org, audience, &id, server, tool)).await,
+            _ => Ok(id),
+        }
+    }
+
+    /// The tool that the old form of an id means.
+    async fn meant(
+        &self,
+        org: &OrgId,
+        audience: Audience,
+        id: &ToolId,
+        server: &ServerId,
+        tool: &McpToolName,
+    ) -> Result<ToolId, Refusal> {
         let all = self.store.read_beside(org).await?.all_installed().await?;
         let seen = all.iter().filter(|one| audience.sees(&one.toolset));
         let servers = seen.flat_map(|one| one.servers.iter().map(|found| one.server_key(&found.server)));
@@ -289,7 +318,7 @@ impl Toolsets {
         audience: Audience,
         toolset: &ToolsetId,
     ) -> Result<Option<Arc<Known>>, Refusal> {
-        let read = self.read_known(org, toolset);
+        let read = || self.read_known(org, toolset);
         let known = self.recent.get(self.store.edition(), (org.clone(), toolset.clone()), read).await;
         Ok(known.map_err(Refusal::Store)?.filter(|known| audience.sees(&known.installed.toolset)))
     }

@@ -3,17 +3,18 @@
 //! One that cannot be written, because its chat was deleted meanwhile, say, does not keep the others from being written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use kitbag_model::{Action, CallStatus, ChatId, Content, OrgId, Role, Timestamp, ToolCall};
+use kitbag_model::{Action, CallStatus, ChatId, Content, OrgId, Role, Timestamp, ToolCall, ToolId};
 
 use super::queue::Line;
-use crate::audit::{NewLine, asked_details};
+use crate::audit::{AskedDetails, NewLine};
 use crate::calls::to_json;
 use crate::error::StoreError;
 use crate::messages::StandRow;
-use crate::row::At;
+use crate::row::{At, SharedAt};
 use crate::store::Database;
-use crate::tx::{Edition, Tx, WriteTx, execute, insert_many, on};
+use crate::tx::{Edition, Tx, WriteTx, execute, insert_often, on};
 
 /// Writes the lines. Those that are left were not written and are to be tried again.
 pub(super) async fn write(database: &Database, org: &OrgId, lines: &mut Vec<Line>) -> Result<(), StoreError> {
@@ -74,12 +75,43 @@ async fn write_all(database: &Database, org: &OrgId, lines: &[Line]) -> Result<(
     tx.commit_chat().await
 }
 
-/// A message that a call adds.
-struct Added<'a> {
-    call: &'a ToolCall,
+/// A call and its message, with what several of their rows have in common written once.
+struct Recorded<'a> {
+    line: &'a Line,
+    id: Arc<str>,
+    message: Arc<str>,
+    above: Option<Arc<str>>,
     position: i64,
-    parent: Option<String>,
     manifest: Option<String>,
+    tool: Arc<str>,
+    asked_by: Arc<str>,
+    generation: Option<Arc<str>>,
+    started: SharedAt,
+}
+
+/// Texts that are mostly the same as those of the line before.
+#[derive(Default)]
+struct Last {
+    tool: Option<(ToolId, Arc<str>)>,
+    asked_by: Option<Arc<str>>,
+    generation: Option<Arc<str>>,
+}
+
+impl Last {
+    fn tool(&mut self, tool: &ToolId) -> Arc<str> {
+        match &self.tool {
+            Some((known, text)) if known == tool => Arc::clone(text),
+            _ => Arc::clone(&self.tool.insert((tool.clone(), tool.to_string().into())).1),
+        }
+    }
+}
+
+/// The text, which may be the last one again.
+fn same(last: &mut Option<Arc<str>>, text: &str) -> Arc<str> {
+    match last {
+        Some(known) if **known == *text => Arc::clone(known),
+        _ => Arc::clone(last.insert(text.into())),
+    }
 }
 
 impl WriteTx {
@@ -100,78 +132,97 @@ impl WriteTx {
             .bind(self.org.as_str()).bind(chat.to_string()).fetch_one(c))?;
         // What was in the workspace before there was a message is the first message's.
         let mut manifest = stand.active_manifest_id.filter(|_| stand.active_leaf_message_id.is_none());
-        let (mut parent, mut added) = (stand.active_leaf_message_id, Vec::with_capacity(lines.len()));
+        let mut above: Option<Arc<str>> = stand.active_leaf_message_id.map(Into::into);
+        let (mut same_as, mut recorded) = (Last::default(), Vec::with_capacity(lines.len()));
         for (line, position) in lines.iter().zip(position + 1..) {
-            let id = line.call.message_id.to_string();
-            let above = parent.replace(id);
-            added.push(Added { call: &line.call, position, parent: above, manifest: manifest.take() });
+            let call = &line.call;
+            let message: Arc<str> = call.message_id.to_string().into();
+            recorded.push(Recorded {
+                line,
+                id: call.id.to_string().into(),
+                above: above.replace(Arc::clone(&message)),
+                message,
+                position,
+                manifest: manifest.take(),
+                tool: same_as.tool(&call.tool_id),
+                asked_by: same(&mut same_as.asked_by, &call.asked_by),
+                generation: call.generation.as_deref().map(|text| same(&mut same_as.generation, text)),
+                started: call.started_at.into(),
+            });
         }
-        self.add_messages(&added).await?;
+        let chat: Arc<str> = chat.to_string().into();
+        self.add_messages(&chat, &recorded).await?;
         execute!(
             self,
             sqlx::query("UPDATE chats SET active_leaf_message_id = $3 WHERE organization_id = $1 AND id = $2")
                 .bind(self.org.as_str())
-                .bind(chat.to_string())
-                .bind(last.call.message_id.to_string())
+                .bind(&*chat)
+                .bind(above.as_deref())
         )?;
-        self.add_calls(lines).await?;
-        self.add_audit(lines).await
+        self.add_calls(&chat, &recorded).await?;
+        self.add_audit(&recorded).await
     }
 
-    async fn add_messages(&mut self, added: &[Added<'_>]) -> Result<(), StoreError> {
-        let org = self.org.to_string();
-        insert_many!(
+    async fn add_messages(&mut self, chat: &Arc<str>, recorded: &[Recorded<'_>]) -> Result<(), StoreError> {
+        let (org, role): (Arc<str>, Arc<str>) = (self.org.as_str().into(), Role::Tool.as_str().into());
+        insert_often!(
             self,
             "INSERT INTO messages (organization_id, chat_id, id, position, parent_id, role, content, manifest_id, created_at) ",
-            added,
+            recorded,
             |row, one| {
-                let content = Content::of_call(one.call.id, &one.call.tool_id);
-                row.push_bind(org.clone())
-                    .push_bind(one.call.chat_id.to_string())
-                    .push_bind(one.call.message_id.to_string())
+                row.push_bind(Arc::clone(&org))
+                    .push_bind(Arc::clone(chat))
+                    .push_bind(Arc::clone(&one.message))
                     .push_bind(one.position)
-                    .push_bind(one.parent.clone())
-                    .push_bind(Role::Tool.as_str())
-                    .push_bind(content.as_json().to_string())
+                    .push_bind(one.above.clone())
+                    .push_bind(Arc::clone(&role))
+                    .push_bind(Content::text_of_call(&one.id, &one.tool))
                     .push_bind(one.manifest.clone())
-                    .push_bind(At(one.call.started_at));
+                    .push_bind(one.started.clone());
             }
         );
         Ok(())
     }
 
-    async fn add_calls(&mut self, lines: &[&Line]) -> Result<(), StoreError> {
-        let org = self.org.to_string();
-        insert_many!(
+    async fn add_calls(&mut self, chat: &Arc<str>, recorded: &[Recorded<'_>]) -> Result<(), StoreError> {
+        let (org, nothing): (Arc<str>, Arc<str>) = (self.org.as_str().into(), "[]".into());
+        let mut status = None;
+        // Most calls have none.
+        let list = |is_over: bool, is_empty: bool, text: &dyn Fn() -> String| match (is_over, is_empty) {
+            (false, _) => None,
+            (true, true) => Some(Arc::clone(&nothing)),
+            (true, false) => Some(text().into()),
+        };
+        insert_often!(
             self,
             "INSERT INTO tool_calls (organization_id, chat_id, id, message_id, tool_id, generation, args, args_sha256, asked_by,
                                      node_id, status, result, result_sha256, render_plan, artifact_sha256, error, warnings, logs,
                                      logs_cut, sandbox, started_at, finished_at, pre_manifest_id, post_manifest_id) ",
-            lines,
-            |row, line| {
-                let (call, end) = (&line.call, &line.call.outcome);
+            recorded,
+            |row, one| {
+                let (call, end) = (&one.line.call, &one.line.call.outcome);
                 let is_over = call.finished_at.is_some();
-                row.push_bind(org.clone())
-                    .push_bind(call.chat_id.to_string())
-                    .push_bind(call.id.to_string())
-                    .push_bind(call.message_id.to_string())
-                    .push_bind(call.tool_id.to_string())
-                    .push_bind(call.generation.clone())
+                row.push_bind(Arc::clone(&org))
+                    .push_bind(Arc::clone(chat))
+                    .push_bind(Arc::clone(&one.id))
+                    .push_bind(Arc::clone(&one.message))
+                    .push_bind(Arc::clone(&one.tool))
+                    .push_bind(one.generation.clone())
                     .push_bind(to_json(&call.args))
                     .push_bind(call.args_sha256.to_string())
-                    .push_bind(call.asked_by.clone())
-                    .push_bind(line.asked_at.as_deref().map(ToOwned::to_owned))
-                    .push_bind(call.status.as_str())
+                    .push_bind(Arc::clone(&one.asked_by))
+                    .push_bind(one.line.asked_at.clone())
+                    .push_bind(same(&mut status, call.status.as_str()))
                     .push_bind(end.result.as_ref().map(to_json))
                     .push_bind(end.result_sha256.map(|hash| hash.to_string()))
                     .push_bind(end.render_plan.as_ref().map(to_json))
                     .push_bind(end.artifact_sha256.map(|hash| hash.to_string()))
                     .push_bind(end.error.as_ref().map(to_json))
-                    .push_bind(is_over.then(|| to_json(&end.warnings)))
-                    .push_bind(is_over.then(|| to_json(&end.logs)))
+                    .push_bind(list(is_over, end.warnings.is_empty(), &|| to_json(&end.warnings)))
+                    .push_bind(list(is_over, end.logs.is_empty(), &|| to_json(&end.logs)))
                     .push_bind(i64::try_from(end.logs_cut).unwrap_or(i64::MAX))
                     .push_bind(end.sandbox.as_ref().map(to_json))
-                    .push_bind(At(call.started_at))
+                    .push_bind(one.started.clone())
                     .push_bind(call.finished_at.map(At))
                     .push_bind(end.pre_manifest_id.map(|id| id.to_string()))
                     .push_bind(end.post_manifest_id.map(|id| id.to_string()));
@@ -180,17 +231,15 @@ impl WriteTx {
         Ok(())
     }
 
-    async fn add_audit(&mut self, lines: &[&Line]) -> Result<(), StoreError> {
-        fn asked<'a>(line: &&'a Line) -> NewLine<'a> {
-            NewLine {
-                at: line.call.started_at,
-                actor: &line.call.asked_by,
-                action: Action::ToolCallAsked,
-                subject: line.call.id.to_string(),
-                details: asked_details(&line.call, CallStatus::Running),
-            }
-        }
-        self.add_lines(&lines.iter().map(asked).collect::<Vec<_>>()).await
+    async fn add_audit(&mut self, recorded: &[Recorded<'_>]) -> Result<(), StoreError> {
+        let asked = |one: &Recorded<'_>| NewLine {
+            at: one.started.clone(),
+            actor: Arc::clone(&one.asked_by),
+            action: Action::ToolCallAsked,
+            subject: Arc::clone(&one.id),
+            details: to_json(&AskedDetails::of(&one.line.call, CallStatus::Running)),
+        };
+        self.add_lines(&recorded.iter().map(asked).collect::<Vec<_>>()).await
     }
 
     /// Records the end of a call that is recorded as running. If its chat is gone, so is the call.

@@ -3,6 +3,7 @@
 mod addresses;
 mod fetching;
 mod hops;
+mod line;
 mod origin;
 mod secure;
 mod twin;

@@ -9,7 +9,7 @@ use kitbag_mcp::manager::{APP, ManagerError};
 use kitbag_mcp::tool::ToolDefinition;
 use kitbag_model::{ServerKey, ToolId};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::CallPath;
@@ -63,10 +63,9 @@ pub(crate) async fn get_tool_call_app(
     }
     let defined: Arc<[ToolDefinition]> =
         app.servers().manager(&caller.org).tools(&caller.org, server).unwrap_or_default();
-    let found = defined.iter().find(|definition| definition.name == tool.as_str());
-    let Some((definition, uri)) = found.and_then(|it| Some((it, address(it)?))) else {
-        return Ok(Json(AppView::default()));
-    };
+    let definition = defined.iter().find(|definition| definition.name == tool.as_str()).map(ToolDefinition::raw);
+    let definition = definition.unwrap_or_default();
+    let Some(uri) = address(&definition) else { return Ok(Json(AppView::default())) };
     let asked =
         app.servers().manager(&caller.org).request(&caller.org, server, "resources/read", json!({ "uri": uri })).await;
     let answer = asked.map_err(|error| refused(server, error))?;
@@ -74,25 +73,25 @@ pub(crate) async fn get_tool_call_app(
     let page = content.get("text").and_then(Value::as_str).unwrap_or_default();
     let page = html::text(page.as_bytes()).map_err(|error| unusable(server, uri, &error.to_string()))?;
     let url = app.stage().open_app(&caller.org, chat, &call.id.to_string(), page, content.pointer("/_meta/ui/csp"));
-    let of_app = defined.iter().filter(|definition| is_for_apps(definition));
+    let of_app = defined.iter().filter(|definition| is_for_apps(&definition.raw()));
     let tools = of_app.filter_map(|definition| {
         let tool = definition.name.parse().ok()?;
         Some(AppTool { name: definition.name.clone(), id: ToolId::Mcp { server: server.clone(), tool }.to_string() })
     });
     let tools = tools.collect();
-    Ok(Json(AppView { url, tool: Some(Value::Object(definition.raw.clone())), tools }))
+    Ok(Json(AppView { url, tool: Some(Value::Object(definition)), tools }))
 }
 
 /// Where a server says that the page of a tool is.
-fn address(tool: &ToolDefinition) -> Option<&str> {
-    let meta = tool.raw.get("_meta")?;
+fn address(tool: &Map<String, Value>) -> Option<&str> {
+    let meta = tool.get("_meta")?;
     let said = meta.pointer("/ui/resourceUri").or_else(|| meta.get("ui/resourceUri"))?;
     said.as_str().filter(|uri| uri.starts_with("ui://"))
 }
 
 /// Whether apps may call a tool: those that say nothing about who may are for everybody.
-fn is_for_apps(tool: &ToolDefinition) -> bool {
-    match tool.raw.get("_meta").and_then(|meta| meta.pointer("/ui/visibility")) {
+fn is_for_apps(tool: &Map<String, Value>) -> bool {
+    match tool.get("_meta").and_then(|meta| meta.pointer("/ui/visibility")) {
         Some(Value::Array(whom)) => whom.iter().any(|one| one == "app"),
         _ => true,
     }

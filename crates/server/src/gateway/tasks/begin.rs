@@ -60,7 +60,7 @@ impl View {
             return Ok(raw);
         }
         let Some(mut task) = Shallow::read(&raw) else { return Ok(raw) };
-        let written = self.app.calls().find(&self.org, call.chat_id, call.id).await.map_err(fault)?;
+        let written = Box::pin(self.app.calls().find(&self.org, call.chat_id, call.id)).await.map_err(fault)?;
         written.ok_or_else(|| Fault::params("the chat was deleted").with_status(404))?;
         task.set_value("taskId", &name(call).into());
         Ok(task.raw())
