@@ -62,6 +62,7 @@ test('what the dialog shows to type makes this machine an executor, until it is 
   await kitbag.open(page, '/executors?pair=1');
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('button', { name: 'Make a token' }).click();
+  await expect(dialog.locator('pre')).toHaveCount(2);
   const shown = await dialog.locator('pre').allTextContents();
   const env = { PATH: process.env.PATH, HOME: kitbag.data, KITBAG_DATA: join(kitbag.data, 'executor') };
   const type = (command: string) => spawn(PROGRAM, command.split(' ').slice(1), { env, stdio: 'ignore' });
