@@ -16,7 +16,7 @@ on_both! {
         assert_eq!(waits["toolset"]["applied"], false);
         assert!(waits["toolset"]["reason"].as_str().unwrap().contains("name a toolset"), "{waits}");
         let paired = pair(&server, &json!({})).await;
-        assert!(show(&server, run).await["waiting"].as_str().unwrap().contains("none of the 1"));
+        assert!(show(&server, run).await["waiting"].as_str().unwrap().contains("is connected; 1"));
         // Somebody follows it from before it begins.
         let following = tokio::spawn({
             let request = server.request(reqwest::Method::GET, &format!("{RUNS}/{run}/events"));
@@ -93,7 +93,7 @@ on_both! {
         let (first, second) = (executor.given().await.id, executor.given().await.id);
         assert_eq!([first.run_id, second.run_id], asked[..2], "oldest first");
         let waiting = show(&server, asked[2]).await;
-        assert!(waiting["waiting"].as_str().unwrap().contains("no room"), "{waiting}");
+        assert!(waiting["waiting"].as_str().unwrap().contains("has room just now"), "{waiting}");
         assert_eq!(server.get(EXECUTORS).await.expect(200)["items"][0]["inFlight"], 2);
         executor.ended(first, "done").await;
         assert_eq!(executor.given().await.id.run_id, asked[2]);

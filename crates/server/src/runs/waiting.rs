@@ -49,18 +49,18 @@ impl AgentRuns {
         }
         Ok(Some(match (all.len(), connected.len(), fitting.len()) {
             (0, ..) => format!("there is no executor {whose} yet; pair one"),
-            (paired, 0, _) => format!("none of the {paired} executors {whose} is connected"),
+            (paired, 0, _) => format!("no executor {whose} is connected; {paired} of them would be"),
             (_, connected, 0) => format!(
-                "{connected} executors {whose} are connected, and none has the engine {} and what the selector asks for",
+                "no executor {whose} that is connected ({connected}) has the engine {} and what the selector asks for",
                 config.engine.id
             ),
             _ if has_room => "an executor is about to take it".to_owned(),
-            (_, _, fitting) => format!("the {fitting} executors that can take it have no room just now"),
+            (_, _, fitting) => format!("no executor that can take it ({fitting}) has room just now"),
         }))
     }
 
-    /// An executor came or went.
-    pub(super) fn tell_executor(&self, org: &OrgId, executor: &Executor, connected: bool) {
+    /// An executor came, went, or is said something else of.
+    pub(crate) fn tell_executor(&self, org: &OrgId, executor: &Executor, connected: bool) {
         let data = json!({ "executorId": executor.id, "connected": connected });
         self.0.events.publish(org, None, "executor_changed", data);
     }

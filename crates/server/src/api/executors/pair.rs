@@ -80,6 +80,7 @@ pub(crate) async fn pair_executor(
     let who = format!("pairing token {}", token.id);
     tx.audit(&who, Action::ExecutorPaired, &executor.id.to_string(), &details).await?;
     tx.commit_chat().await?;
+    app.runs().tell_executor(&token.org, &executor, false);
     let view = PairedView {
         executor_id: executor.id.to_string(),
         executor_token: secret.to_secret().expose().to_owned(),

@@ -51,5 +51,6 @@ pub(crate) async fn update_executor(
     app.runs().executor_changed(id);
     let in_flight = app.runs().in_flight(&caller.org, id).await?;
     let connected = app.runs().is_connected(&executor);
+    app.runs().tell_executor(&caller.org, &executor, connected);
     Ok(Json(ExecutorView::new(executor, connected, in_flight)))
 }
