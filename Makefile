@@ -1,6 +1,6 @@
 # The two commands that a newcomer needs are `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run build page api test test-full fuzz bench fmt
+.PHONY: help run build page api test test-full test-models fuzz bench fmt
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -23,6 +23,9 @@ test: ## Install what the tests need, then check and test everything
 test-full: test fuzz ## Also what is too long for every change: kill storms, soaks, long fuzzing
 	KITBAG_KILLS=1000 cargo nextest run --workspace --locked --profile full -E 'test(every_acknowledged_state_is_whole)'
 
+test-models: ## Agents with the real models, by the keys in the environment (costs money)
+	scripts/test-models
+
 fuzz: ## Throw made-up bytes at each reader of foreign bytes, a minute each (needs a nightly compiler)
 	cargo fuzz --version || cargo install --locked cargo-fuzz
 	mkdir -p fuzz/corpus/archive fuzz/corpus/foreign fuzz/corpus/manifest fuzz/corpus/skill
@@ -37,6 +40,7 @@ bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag --bench import
 	cargo bench --locked --package kitbag --bench calls
 	cargo bench --locked --package kitbag --bench organisations
+	cargo bench --locked --package kitbag --bench runs
 	cargo bench --locked --package kitbag --bench gateway -- --peers "$$(scripts/bench-peers)"
 
 fmt: ## Format all code

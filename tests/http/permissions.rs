@@ -20,6 +20,10 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("{user}", NOTHING),
     ("{invitation}", NOTHING),
     ("{session}", NOTHING),
+    ("{run}", NOTHING),
+    ("{attempt}", "1"),
+    ("{executor}", NOTHING),
+    ("{sha256}", "nothing"),
     ("{id}", "nothing"),
     ("{skill}", "nothing"),
     ("{slug}", "nothing"),
@@ -188,6 +192,13 @@ on_both! {
                             ask(*who, Body::Broken).await.is(403, "FORBIDDEN", name, operation);
                         }
                         ask(operator, Body::Empty).await.is_let_in("the operator", operation);
+                    }
+                    // Its own token opens nothing else, and nothing else opens this.
+                    "executor" => {
+                        for (name, who) in strangers.iter().chain(&[("an admin", admin), ("an admin's token", managing)]) {
+                            ask(*who, Body::Broken).await.is(401, "UNAUTHORIZED", name, operation);
+                        }
+                        ask(operator, Body::Broken).await.is(401, "UNAUTHORIZED", "the operator", operation);
                     }
                     other => panic!("{}: {other:?} is no permission", operation.name()),
                 }

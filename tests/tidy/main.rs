@@ -85,22 +85,46 @@ fn crates_depend_in_one_direction() {
                 "testkit", "vault",
             ][..],
         ),
-        ("kitbag-cas", &["server"]),
+        ("kitbag-cas", &["executor", "server"]),
+        ("kitbag-executor", &["kitbag"]),
         ("kitbag-formats", &["kitbag", "server"]),
         ("kitbag-guard", &["executor", "identity", "kitbag", "mcp", "python", "server"]),
         ("kitbag-identity", &["server"]),
         ("kitbag-mcp", &["executor", "runner", "server"]),
         ("kitbag-page", &["kitbag"]),
-        ("kitbag-python", &["runner", "server"]),
-        ("kitbag-runner", &["server"]),
+        ("kitbag-python", &["executor", "runner", "server"]),
+        ("kitbag-runner", &["executor", "server"]),
         ("kitbag-store", &["kitbag", "server", "testkit"]),
         ("kitbag-server", &["kitbag"]),
         ("kitbag-testkit", &[]),
         ("kitbag-vault", &["server"]),
-        ("clap", &["kitbag"]),
+        ("clap", &["executor", "kitbag"]),
         ("anyhow", &["kitbag"]),
     ] {
         assert_eq!(crates_that_depend_on(crate_), users, "who may depend on {crate_}");
+    }
+}
+
+/// What an executor links of ours, directly or by way of others.
+#[test]
+fn an_executor_links_neither_the_database_nor_the_server() {
+    let names = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    let mut linked = vec!["executor".to_owned()];
+    let mut next = 0;
+    while let Some(user) = linked.get(next).cloned() {
+        let used = names.iter().filter(|name| crates_that_depend_on(&format!("kitbag-{name}")).contains(&user));
+        let new: Vec<String> = used.filter(|name| !linked.contains(name)).cloned().collect();
+        linked.extend(new);
+        next += 1;
+    }
+    assert!(linked.iter().any(|name| name == "guard"), "{linked:?}");
+    for name in ["identity", "kitbag", "page", "server", "store", "testkit", "vault"] {
+        assert!(!linked.iter().any(|linked| linked == name), "an executor links {name}: {linked:?}");
+    }
+    for outside in ["axum", "sqlx"] {
+        let users = crates_that_depend_on(outside);
+        assert!(!linked.iter().any(|linked| users.contains(linked)), "an executor links {outside}: {linked:?}");
     }
 }
 

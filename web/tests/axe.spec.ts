@@ -2,10 +2,11 @@ import AxeBuilder from '@axe-core/playwright';
 import type { Page } from '@playwright/test';
 import { type Example, fill } from './example/index.ts';
 import { organize } from './example/people.ts';
+import { type Work, work } from './example/runs.ts';
 import { expect, test } from './kit.ts';
 
 /** What each view shows when it is there. */
-const views = ({ chat, server }: Example): Record<string, string> => ({
+const views = ({ chat, server }: Example, { done, running }: Work): Record<string, string> => ({
   home: '/',
   chats: '/chats',
   chat: `/chats/${chat}`,
@@ -22,6 +23,15 @@ const views = ({ chat, server }: Example): Record<string, string> => ({
   server: `/servers/${encodeURIComponent(server)}`,
   tools: '/tools',
   tool: '/tools/app-builder%3Awrite_file',
+  runs: '/runs',
+  'no runs': '/runs?state=timed_out',
+  'a run': `/runs/${done}`,
+  'a run that goes on': `/runs/${running}`,
+  'its files': `/runs/${done}?tab=files`,
+  'what was asked for': `/runs/${done}?tab=asked`,
+  'two runs': `/runs/${done}?tab=compare&with=${running}`,
+  'no such run': '/runs/01a1ec9f-d2db-764e-9b22-01054de0accd',
+  executors: '/executors',
   connect: '/settings?tab=connect',
   tokens: '/settings?tab=tokens',
   about: '/settings?tab=server',
@@ -60,10 +70,11 @@ for (const colorScheme of ['light', 'dark'] as const) {
       // As many views as there are.
       test.setTimeout(300_000);
       const example = await fill(kitbag);
+      const atWork = await work(kitbag, example.chat);
       await kitbag.ask('POST', '/toolsets/sales/publish', { publicSlug: 'sales' });
       await kitbag.open(page);
       const found: string[] = [];
-      for (const [name, path] of Object.entries(views(example))) {
+      for (const [name, path] of Object.entries(views(example, atWork))) {
         await page.goto(kitbag.url + path);
         await settled(page);
         found.push(...(await findings(page, name, only)));
@@ -85,6 +96,16 @@ for (const colorScheme of ['light', 'dark'] as const) {
       await page.getByRole('button', { name: 'Adopt', exact: true }).click();
       await expect(page.getByRole('dialog')).toBeVisible();
       found.push(...(await findings(page, 'adopt', only)));
+      await page.goto(`${kitbag.url}/runs?new=1`);
+      await page.getByText('More: name').click();
+      await page.getByRole('button', { name: 'Start the run' }).click();
+      await expect(page.getByText('must not be empty')).toBeVisible();
+      found.push(...(await findings(page, 'new run', only)));
+      await page.goto(`${kitbag.url}/executors?pair=1`);
+      await page.getByRole('button', { name: 'Make a token' }).click();
+      await expect(page.getByRole('timer')).toBeVisible();
+      found.push(...(await findings(page, 'pairing', only)));
+      await atWork.executor.disconnect();
       await page.goto(kitbag.url);
       await settled(page);
       await page.keyboard.press('Control+k');

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-const PROGRAM = resolve(process.env.KITBAG_TEST_BINARY ?? '../target/debug/kitbag');
+export const PROGRAM = resolve(process.env.KITBAG_TEST_BINARY ?? '../target/debug/kitbag');
 /** The repository. */
 export const ROOT = resolve(import.meta.dirname, '../..');
 

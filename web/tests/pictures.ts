@@ -4,6 +4,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Example, fill } from './example/index.ts';
 import { organize } from './example/people.ts';
+import { type Work, work } from './example/runs.ts';
 import { expect, type Kitbag, ROOT, test } from './kit.ts';
 
 /** A picture is in the repository for good. */
@@ -18,7 +19,7 @@ interface Picture {
 const text = (words: string | RegExp) => async (page: Page) =>
   expect(page.getByRole('main').getByText(words).first()).toBeVisible();
 
-const pictures = ({ chat, drawn, server }: Example): Record<string, Picture> => ({
+const pictures = ({ chat, drawn, server }: Example, { done }: Work): Record<string, Picture> => ({
   home: { path: '/', shows: text('Recent chats') },
   chat: { path: `/chats/${chat}`, shows: text('Run Command') },
   result: {
@@ -38,6 +39,8 @@ const pictures = ({ chat, drawn, server }: Example): Record<string, Picture> => 
       await text('Bread & Butter')(page);
     },
   },
+  run: { path: `/runs/${done}`, shows: text('The page has the list now.') },
+  executors: { path: '/executors', shows: text('workshop') },
   connect: { path: '/settings', shows: text('KITBAG_TOKEN') },
 });
 
@@ -68,9 +71,11 @@ for (const colorScheme of ['light', 'dark'] as const) {
     test(`pictures, ${colorScheme}`, async ({ kitbag, page }) => {
       test.slow();
       const example = await fill(kitbag);
+      const atWork = await work(kitbag, example.chat);
       await kitbag.open(page);
-      for (const [name, picture] of wanted(pictures(example)))
+      for (const [name, picture] of wanted(pictures(example, atWork)))
         await test.step(name, () => take(page, kitbag, `${name}-${colorScheme}`, picture));
+      await atWork.executor.disconnect();
     });
 
     test(`pictures of people, ${colorScheme}`, async ({ kitbag, page, context }) => {

@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use kitbag_model::run::wire::Assignment;
-use kitbag_model::run::{Application, EngineId, Output, Profile, RunConfig, RunEventKind, RunOutcome, RunState};
-use serde_json::Value;
+use kitbag_model::run::wire::{Assignment, ToolsetSnapshot};
+use kitbag_model::run::{Application, EngineId, Profile, RunConfig, RunEventKind, RunOutcome, RunState};
 use tokio::sync::watch;
 
 use crate::Failure;
+use crate::answer::Form;
 use crate::drive::{Ended, Used, drive};
-use crate::engine::{Installed, Start, find, plan};
-use crate::prepare::{Files, ReadyServers, RunFolder, Variables, stage};
+use crate::engine::{Installed, Start, find, keys, plan};
+use crate::prepare::{Files, ReadyServers, RunFolder, Variables, stage, unstage};
+use crate::tools;
 
 /// What attempts need of the machine.
 #[derive(Clone, Debug)]
@@ -19,8 +20,22 @@ pub struct Machine {
     pub root: PathBuf,
     /// Where agents are looked for.
     pub programs: Vec<PathBuf>,
-    /// What toolsets may know of its environment.
+    /// What the machine's environment says: some of it toolsets may know, and agents what is about models.
     pub variables: Variables,
+    /// A program that knows the commands `executor-tools` and `guard-keeper`: this one, usually. See [`crate::tools`].
+    pub own: PathBuf,
+    /// Where the tools keep what outlives a run, such as Python packages.
+    pub data: PathBuf,
+}
+
+impl Machine {
+    /// With this very program for tools, and what they keep beside the runs.
+    pub fn new(root: PathBuf, programs: Vec<PathBuf>, variables: Variables) -> Self {
+        // No organisation's id begins with a dot.
+        let data = root.join(".tools");
+        let own = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+        Self { root, programs, variables, own, data }
+    }
 }
 
 /// Does an attempt. Its folder is left for whoever collects the files; `tell` hears everything that happens.
@@ -62,51 +77,68 @@ async fn work(
 ) -> Result<RunOutcome, Failure> {
     // The server checked it; a server that did not is not obeyed.
     let config = RunConfig::read(&job.config).map_err(|error| Failure::new("INVALID_AGENT_RUN_PAYLOAD", error))?;
+    let form = Form::new(&config.output).await?;
     folder.fill(&job.files, contents).await?;
-    let (skills, servers) = toolset(machine, job, folder, contents, &config, tell).await?;
-    let installed = find(config.engine.id, &machine.programs).await?;
-    let start = Start { config: &config, folder, servers: &servers, skills: &skills, installed: &installed };
+    let applied = applied(job)?;
+    let profile = applied.map_or(Profile::Gateway, |(profile, _)| profile);
+    let (skills, mut servers) = match applied {
+        Some((profile, toolset)) => {
+            let skills = stage(&toolset.agent_skills, profile, &folder.work(), contents).await?;
+            (skills, ReadyServers::new(&toolset.mcp_servers, &job.organization_id, &machine.variables)?)
+        }
+        None => Default::default(),
+    };
+    let own = tools::Own { machine, organization: &job.organization_id, config: &config, folder };
+    if let Some(how) = own.prepare(applied.map(|(_, toolset)| toolset), contents).await? {
+        servers.add_own(how);
+    }
+    servers.hide(keys(&machine.variables));
+    link(&folder.work(), profile, config.engine.id, !skills.is_empty())?;
+    tell(what_applies(job, &config, &servers, &skills));
+    let installed = find(config.engine.id, &machine.programs, &machine.variables).await?;
+    let start = Start {
+        config: &config,
+        folder,
+        servers: &servers,
+        skills: &skills,
+        skills_folder: &folder.work().join(profile.skills_folder()),
+        installed: &installed,
+        variables: &machine.variables,
+    };
     let (plan, listener) = plan(&start)?;
-    let work = folder.work();
-    let (ended, used) = drive(plan, &work, listener, &config.limits, &servers, cancel, tell).await;
-    Ok(outcome(&config, ended, used))
+    let (ended, used) = drive(plan, &folder.work(), listener, &config.limits, &servers, cancel, tell).await;
+    unlink(&folder.work(), profile, config.engine.id);
+    unstage(&skills, profile, &folder.work());
+    Ok(outcome(&config, &form, ended, used).await)
 }
 
-/// The toolset's part, in its order: skills, values, names. Nothing of it where it does not apply.
-async fn toolset(
-    machine: &Machine,
-    job: &Assignment,
-    folder: &RunFolder,
-    contents: &impl Files,
-    config: &RunConfig,
-    tell: &mut impl FnMut(RunEventKind),
-) -> Result<(Vec<String>, ReadyServers), Failure> {
-    let (profile, toolset) = match (&job.application, &job.toolset) {
-        (Application::Toolset { profile, .. }, Some(toolset)) => (*profile, toolset),
+/// The toolset that applies, and how.
+fn applied(job: &Assignment) -> Result<Option<(Profile, &ToolsetSnapshot)>, Failure> {
+    match (&job.application, &job.toolset) {
+        (Application::Toolset { profile, .. }, Some(toolset)) => Ok(Some((*profile, toolset))),
         (Application::Toolset { toolset_id, .. }, None) => {
-            return Err(Failure::new("TOOLSET_NOT_FOUND", format_args!("the toolset {toolset_id} did not come along")));
+            Err(Failure::new("TOOLSET_NOT_FOUND", format_args!("the toolset {toolset_id} did not come along")))
         }
-        (Application::Nothing(reason), _) => {
-            tell(RunEventKind::ToolsetNotApplied { reason: reason.to_string() });
-            return Ok(Default::default());
-        }
-    };
-    let skills = stage(&toolset.agent_skills, profile, &folder.work(), contents).await?;
-    let servers = ReadyServers::new(&toolset.mcp_servers, &job.organization_id, &machine.variables)?;
-    link(&folder.work(), profile, config.engine.id, !skills.is_empty())?;
-    tell(RunEventKind::AgentToolsetApplied {
-        toolset_id: toolset.id.clone(),
-        toolset_name: toolset.name.clone(),
-        engine_id: config.engine.id.to_string(),
-        servers: servers.servers.iter().map(|server| server.name.clone()).collect(),
-        skills: skills.clone(),
-    });
-    Ok((skills, servers))
+        (Application::Nothing(_), _) => Ok(None),
+    }
+}
+
+fn what_applies(job: &Assignment, config: &RunConfig, servers: &ReadyServers, skills: &[String]) -> RunEventKind {
+    match (&job.application, &job.toolset) {
+        (Application::Nothing(reason), _) => RunEventKind::ToolsetNotApplied { reason: reason.to_string() },
+        (Application::Toolset { toolset_id, .. }, toolset) => RunEventKind::AgentToolsetApplied {
+            toolset_id: toolset_id.to_string(),
+            toolset_name: toolset.as_ref().map(|toolset| toolset.name.clone()).unwrap_or_default(),
+            engine_id: config.engine.id.to_string(),
+            servers: servers.servers.iter().map(|server| server.name.clone()).collect(),
+            skills: skills.to_vec(),
+        },
+    }
 }
 
 /// None of the engines looks for skills where the gateway's profile puts them: a link leads there from where each does.
 fn link(work: &Path, profile: Profile, engine: EngineId, any: bool) -> Result<(), Failure> {
-    let read = if engine == EngineId::Codex { ".agents" } else { ".claude" };
+    let read = looks_in(engine);
     if !any || profile == Profile::Node {
         return Ok(());
     }
@@ -126,7 +158,22 @@ fn link(work: &Path, profile: Profile, engine: EngineId, any: bool) -> Result<()
     })
 }
 
-fn outcome(config: &RunConfig, ended: Ended, used: Used) -> RunOutcome {
+fn looks_in(engine: EngineId) -> &'static str {
+    if engine == EngineId::Codex { ".agents" } else { ".claude" }
+}
+
+/// Takes the link away again: it is no work of the agent's. What cannot be removed is a file like others.
+fn unlink(work: &Path, profile: Profile, engine: EngineId) {
+    let folder = work.join(looks_in(engine));
+    let link = folder.join("skills");
+    let is_ours = std::fs::read_link(&link).is_ok_and(|to| to == Path::new("..").join(profile.skills_folder()));
+    if profile == Profile::Gateway && is_ours && std::fs::remove_file(&link).is_ok() {
+        // Only if nothing else is in it.
+        let _ = std::fs::remove_dir(&folder);
+    }
+}
+
+async fn outcome(config: &RunConfig, form: &Form, ended: Ended, used: Used) -> RunOutcome {
     let usage = Some(used.to_json());
     let without = |state: RunState, code: &str, message: String| RunOutcome {
         state,
@@ -135,7 +182,7 @@ fn outcome(config: &RunConfig, ended: Ended, used: Used) -> RunOutcome {
         usage: usage.clone(),
     };
     match ended {
-        Ended::Answer(answer) => match output(config, answer) {
+        Ended::Answer(answer) => match form.read(answer).await {
             Ok(output) => RunOutcome { state: RunState::Succeeded, output: Some(output), error: None, usage },
             Err(failure) => failed(failure, used),
         },
@@ -148,17 +195,7 @@ fn outcome(config: &RunConfig, ended: Ended, used: Used) -> RunOutcome {
     }
 }
 
-/// The answer as it was asked for. An agent likes to put a fence around JSON.
-fn output(config: &RunConfig, answer: String) -> Result<Value, Failure> {
-    let Output::Json { .. } = &config.output else { return Ok(Value::String(answer)) };
-    let inside =
-        |open: &str| answer.split_once(open).and_then(|(_, rest)| rest.rsplit_once("```")).map(|(text, _)| text);
-    let candidates = [Some(answer.as_str()), inside("```json"), inside("```")];
-    let read = candidates.into_iter().flatten().find_map(|text| serde_json::from_str(text.trim()).ok());
-    read.ok_or_else(|| Failure::new("INVALID_AGENT_OUTPUT", "JSON was asked for, and the answer is none"))
-}
-
 /// The engines that this machine can offer.
 pub async fn engines(machine: &Machine) -> Vec<Installed> {
-    crate::engine::find_all(&machine.programs).await
+    crate::engine::find_all(&machine.programs, &machine.variables).await
 }

@@ -1,14 +1,15 @@
 //! Drives one engine: starts it, hears what it says, keeps it within its limits, and ends it with everything it started.
 
 use std::path::Path;
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use kitbag_guard::child::{Child, ChildSpec};
+use kitbag_guard::child::ChildSpec;
 use kitbag_model::run::{Limits, RunEventKind};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 
 use crate::Failure;
 use crate::engine::{Heard, Listener, Plan};
@@ -17,10 +18,14 @@ use crate::prepare::ReadyServers;
 /// The most bytes that a line may have. A longer one is no message of an engine that works.
 const LONGEST_LINE: u64 = 16 << 20;
 
+/// The most bytes that it may say in all, on both ways. Whoever says more does not work, and keeps this machine busy.
+const MOST: usize = 512 << 20;
+
 /// How much of what it says beside is kept, to be told when it fails.
 const TAIL: usize = 8 << 10;
 
-/// How long an engine has to end by itself when it is asked to.
+/// How long an engine has to end by itself when it has answered, and how long its output is read when it has ended: a process that it
+/// left behind may hold that open.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How it ended.
@@ -55,7 +60,8 @@ impl Used {
     }
 }
 
-/// Runs an engine to its end. What happens is told as it happens, without the values of variables.
+/// Runs an engine to its end. What happens is told as it happens, without the values of variables. When this returns, nothing that it
+/// started is alive.
 pub async fn drive(
     plan: Plan,
     work: &Path,
@@ -66,54 +72,71 @@ pub async fn drive(
     tell: impl FnMut(RunEventKind),
 ) -> (Ended, Used) {
     let deadline = Instant::now() + Duration::from_millis(limits.timeout_ms);
-    let spec = ChildSpec::new(&plan.program, work)
-        .args(plan.args)
-        .pass(plan.pass.iter().map(|name| (*name).to_owned()))
-        .declare(plan.env);
+    let spec = ChildSpec::new(&plan.program, work).args(plan.args).declare(plan.env);
     let (mut child, pipes) = match spec.start().await {
         Ok(started) => started,
-        Err(error) => return (Ended::Failed(Failure::new("EXECUTOR_CLI_FAILED", error)), Used::default()),
+        Err(error) => return (Ended::Failed(Failure::new(CLI_FAILED, error)), Used::default()),
     };
     let mut stdin = pipes.stdin;
     let prompt = tokio::spawn(async move {
         // An engine that does not read to the end has its reasons; it says them itself.
         let _ = stdin.write_all(plan.stdin.as_bytes()).await;
     });
-    let beside = tokio::spawn(tail(pipes.stderr));
+    let (mut said, mut beside) = (lines(pipes.stdout), lines(pipes.stderr));
     let mut hearing = Hearing { listener, limits, servers, tell, used: Used::default(), told: 0, end: None };
-    let mut lines = BufReader::new(pipes.stdout);
-    let ended = loop {
-        let mut line = Vec::new();
-        let mut bounded = (&mut lines).take(LONGEST_LINE);
-        let read = tokio::select! {
-            read = timeout_at(deadline, bounded.read_until(b'\n', &mut line)) => read,
+    let mut tail = Tail::default();
+    let (mut status, mut until, mut heard, mut open) = (None, deadline, 0, (true, true));
+    let stopped = loop {
+        let line = tokio::select! {
             () = cancelled(&mut cancel) => break Some(Ended::Cancelled),
-        };
-        match read {
-            Err(_) => break Some(Ended::TimedOut),
-            Ok(Err(_) | Ok(0)) => break None,
-            Ok(Ok(_)) if line.len() as u64 == LONGEST_LINE => {
-                let reason = format!("it said a line of more than {LONGEST_LINE} bytes");
-                break Some(Ended::Failed(Failure::new("EXECUTOR_CLI_FAILED", reason)));
+            line = said.recv(), if open.0 => match line {
+                Some(line) => hearing.line(&line).map(|()| line.len()),
+                None => {
+                    open.0 = false;
+                    Ok(0)
+                }
+            },
+            line = beside.recv(), if open.1 => match line {
+                Some(line) => {
+                    tail.keep(&line, servers);
+                    hearing.beside(&line).map(|()| line.len())
+                }
+                None => {
+                    open.1 = false;
+                    Ok(0)
+                }
+            },
+            ended = child.ended(), if status.is_none() => {
+                status = Some(ended);
+                until = deadline.min(Instant::now() + PATIENCE);
+                Ok(0)
             }
-            Ok(Ok(_)) => {}
+            () = sleep_until(until) => match (&status, &hearing.end) {
+                // It has ended, or has answered and does not.
+                (Some(_), _) | (None, Some(_)) => break None,
+                (None, None) => break Some(Ended::TimedOut),
+            },
+        };
+        heard += match line {
+            Ok(bytes) => bytes,
+            Err(failure) => break Some(Ended::Failed(failure)),
+        };
+        if heard > MOST {
+            break Some(Ended::Failed(Failure::new(CLI_FAILED, format_args!("it said more than {MOST} bytes"))));
         }
-        if let Err(failure) = hearing.line(&line) {
-            break Some(Ended::Failed(failure));
+        if hearing.end.is_some() {
+            until = until.min(Instant::now() + PATIENCE);
         }
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => over(&mut child, &mut hearing, deadline, &mut cancel).await,
+        if status.is_some() && open == (false, false) {
+            break None;
+        }
     };
     prompt.abort();
-    child.stop(PATIENCE).await;
-    let said = beside.await.unwrap_or_default();
-    let ended = match ended {
-        Ended::Failed(failure) if !said.is_empty() && failure.code == NO_ANSWER => {
-            Ended::Failed(Failure::new("EXECUTOR_CLI_FAILED", format_args!("{}: {said}", failure.message)))
-        }
-        ended => ended,
+    // One that is stopped has nothing to finish: it would only go on asking the model.
+    child.stop(if stopped.is_some() { Duration::ZERO } else { PATIENCE }).await;
+    let ended = match stopped {
+        Some(ended) => ended,
+        None => hearing.over(status, &tail),
     };
     let masked = match ended {
         Ended::Failed(failure) => Ended::Failed(Failure::new(failure.code, servers.masked(&failure.message))),
@@ -123,34 +146,8 @@ pub async fn drive(
     (masked, hearing.used)
 }
 
-/// A failure that what the engine said beside may explain.
-const NO_ANSWER: &str = "EXECUTOR_CLI_FAILED";
-
-/// It has closed its output: how it ends says the rest.
-async fn over<T: FnMut(RunEventKind)>(
-    child: &mut Child,
-    hearing: &mut Hearing<'_, T>,
-    deadline: Instant,
-    cancel: &mut watch::Receiver<bool>,
-) -> Ended {
-    let status = tokio::select! {
-        status = timeout_at(deadline, child.ended()) => status,
-        () = cancelled(cancel) => return Ended::Cancelled,
-    };
-    let Ok(status) = status else { return Ended::TimedOut };
-    if let Some(end) = hearing.end.take() {
-        return end;
-    }
-    match status {
-        Ok(status) if status.success() => match hearing.finish() {
-            Ok(Some(end)) => end,
-            Ok(None) => Ended::Failed(Failure::new(NO_ANSWER, "it ended without an answer")),
-            Err(failure) => Ended::Failed(failure),
-        },
-        Ok(status) => Ended::Failed(Failure::new(NO_ANSWER, format_args!("it ended with {status}"))),
-        Err(error) => Ended::Failed(Failure::new(NO_ANSWER, error)),
-    }
-}
+/// The code of a failure that is the engine's own.
+const CLI_FAILED: &str = "EXECUTOR_CLI_FAILED";
 
 async fn cancelled(cancel: &mut watch::Receiver<bool>) {
     if cancel.wait_for(|cancelled| *cancelled).await.is_err() {
@@ -159,17 +156,40 @@ async fn cancelled(cancel: &mut watch::Receiver<bool>) {
     }
 }
 
-/// The last that is said, as text.
-async fn tail(mut from: impl tokio::io::AsyncRead + Unpin) -> String {
-    let (mut kept, mut part) = (Vec::new(), [0; 4096]);
-    while let Ok(read @ 1..) = from.read(&mut part).await {
-        kept.extend_from_slice(&part[..read]);
-        if kept.len() > 2 * TAIL {
-            kept.drain(..kept.len() - TAIL);
+/// The lines of a pipe. One that is too long comes in pieces, of which none is a message.
+fn lines(from: impl AsyncRead + Unpin + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel(16);
+    tokio::spawn(async move {
+        let mut from = BufReader::new(from);
+        loop {
+            let mut line = Vec::new();
+            match (&mut from).take(LONGEST_LINE).read_until(b'\n', &mut line).await {
+                Err(_) | Ok(0) => return,
+                Ok(_) if sender.send(line).await.is_err() => return,
+                Ok(_) => {}
+            }
+        }
+    });
+    receiver
+}
+
+/// The last that is said beside, without the values of variables: they are taken out line by line, before any line is cut.
+#[derive(Default)]
+struct Tail(String);
+
+impl Tail {
+    fn keep(&mut self, line: &[u8], servers: &ReadyServers) {
+        self.0.push_str(&servers.masked(&String::from_utf8_lossy(line)));
+        if self.0.len() > 4 * TAIL {
+            self.0 = self.text().to_owned();
         }
     }
-    let from = kept.len().saturating_sub(TAIL);
-    String::from_utf8_lossy(&kept[from..]).trim().to_owned()
+
+    fn text(&self) -> &str {
+        let from = self.0.len().saturating_sub(TAIL);
+        let from = (from..self.0.len()).find(|at| self.0.is_char_boundary(*at)).unwrap_or(self.0.len());
+        &self.0[from..]
+    }
 }
 
 struct Hearing<'a, T> {
@@ -185,6 +205,9 @@ struct Hearing<'a, T> {
 
 impl<T: FnMut(RunEventKind)> Hearing<'_, T> {
     fn line(&mut self, line: &[u8]) -> Result<(), Failure> {
+        if line.len() as u64 == LONGEST_LINE {
+            return Err(Failure::new(CLI_FAILED, format_args!("it said a line of more than {LONGEST_LINE} bytes")));
+        }
         let heard = match serde_json::from_slice::<Value>(line) {
             Ok(value @ Value::Object(_)) => self.listener.hear(&value),
             _ => {
@@ -195,11 +218,34 @@ impl<T: FnMut(RunEventKind)> Hearing<'_, T> {
         heard.into_iter().try_for_each(|one| self.hear(one))
     }
 
-    fn finish(&mut self) -> Result<Option<Ended>, Failure> {
-        for one in self.listener.end() {
-            self.hear(one)?;
+    fn beside(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let heard = self.listener.beside(&String::from_utf8_lossy(line));
+        heard.into_iter().try_for_each(|one| self.hear(one))
+    }
+
+    /// Nothing comes any more: how it ended says the rest.
+    fn over(&mut self, status: Option<std::io::Result<ExitStatus>>, tail: &Tail) -> Ended {
+        if let Some(end) = self.end.take() {
+            return end;
         }
-        Ok(self.end.take())
+        let why = match status {
+            Some(Ok(status)) if status.success() => {
+                let heard = self.listener.end();
+                if let Err(failure) = heard.into_iter().try_for_each(|one| self.hear(one)) {
+                    return Ended::Failed(failure);
+                }
+                if let Some(end) = self.end.take() {
+                    return end;
+                }
+                "it ended without an answer".to_owned()
+            }
+            Some(Ok(status)) => format!("it ended with {status}"),
+            Some(Err(error)) => error.to_string(),
+            None => "it closed its output and does not end".to_owned(),
+        };
+        let said = tail.text().trim();
+        let why = if said.is_empty() { why } else { format!("{why}: {said}") };
+        Ended::Failed(Failure::new(CLI_FAILED, why))
     }
 
     fn hear(&mut self, heard: Heard) -> Result<(), Failure> {
@@ -233,6 +279,7 @@ impl<T: FnMut(RunEventKind)> Hearing<'_, T> {
                 self.end = Some(Ended::Failed(failure));
                 return Ok(());
             }
+            Heard::Stop(failure) => return Err(failure),
         };
         self.say(kind);
         Ok(())
@@ -295,7 +342,6 @@ mod tests {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), script.into()],
             env: BTreeMap::new(),
-            pass: Vec::new(),
             stdin: "the prompt".into(),
         };
         let (sender, receiver) = watch::channel(cancel);

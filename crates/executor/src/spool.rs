@@ -3,7 +3,7 @@
 //! A folder per attempt: `events` has a line for each event, `result` appears whole. After a crash whatever is there is sent again;
 //! the server counts each number once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 /// How many events go into one message.
 const BATCH: usize = 200;
+
+/// So many bytes of events go into one message, or one event.
+const BATCH_BYTES: usize = 256 << 10;
 
 /// All attempts of which something is unsaid.
 #[derive(Clone, Debug)]
@@ -28,9 +31,10 @@ pub struct Outbox {
     id: AttemptId,
     folder: PathBuf,
     events: File,
-    /// The events that were not acknowledged.
-    unsaid: Vec<RunEvent>,
+    /// The events that were not acknowledged, each with its length.
+    unsaid: VecDeque<(RunEvent, usize)>,
     next: u64,
+    acknowledged: u64,
     result: Option<Box<Ending>>,
 }
 
@@ -63,12 +67,35 @@ impl Spool {
         Ok(ids.iter().filter_map(open).collect())
     }
 
+    /// What is there, without touching it: each attempt, how many events were kept of it, and whether it is over.
+    pub fn summary(&self) -> io::Result<Vec<(AttemptId, usize, bool)>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let Some(id) = entry.file_name().to_str().and_then(parse) else { continue };
+            let events = fs::read(entry.path().join("events")).unwrap_or_default();
+            let lines = events.iter().filter(|byte| **byte == b'\n').count();
+            all.push((id, lines, entry.path().join("result").exists()));
+        }
+        all.sort();
+        Ok(all)
+    }
+
+    /// The outbox of an attempt that begins. Numbers that the server has of it already are not used again.
+    pub fn begin(&self, id: AttemptId, acknowledged: u64) -> io::Result<Outbox> {
+        let mut outbox = self.outbox(id)?;
+        outbox.next = outbox.next.max(acknowledged + 1);
+        // That it has begun must be known after a power cut, too.
+        File::open(&self.folder)?.sync_all()?;
+        Ok(outbox)
+    }
+
     /// The outbox of an attempt, with what is in it already.
     pub fn outbox(&self, id: AttemptId) -> io::Result<Outbox> {
         let folder = self.folder.join(format!("{}.{}", id.run_id, id.attempt));
         fs::create_dir_all(&folder)?;
         let path = folder.join("events");
-        let mut unsaid: Vec<RunEvent> = Vec::new();
+        let mut unsaid: VecDeque<(RunEvent, usize)> = VecDeque::new();
         let mut whole = 0;
         if let Ok(file) = File::open(&path) {
             // The last line may have been cut off by a crash: nobody has heard of it.
@@ -76,7 +103,7 @@ impl Spool {
                 let line = line?;
                 let Ok(event) = serde_json::from_slice(&line) else { break };
                 whole += line.len() as u64 + 1;
-                unsaid.push(event);
+                unsaid.push_back((event, line.len()));
             }
         }
         let events = OpenOptions::new().create(true).append(true).open(&path)?;
@@ -85,8 +112,8 @@ impl Spool {
             Ok(bytes) => serde_json::from_slice(&bytes).ok(),
             Err(_) => None,
         };
-        let next = unsaid.last().map_or(1, |event| event.seq + 1);
-        Ok(Outbox { id, folder, events, unsaid, next, result })
+        let next = unsaid.back().map_or(1, |(event, _)| event.seq + 1);
+        Ok(Outbox { id, folder, events, unsaid, next, acknowledged: 0, result })
     }
 }
 
@@ -106,47 +133,65 @@ impl Outbox {
         self.result.is_some()
     }
 
-    /// One more event. It is on disk when this returns; a power cut may still take the last ones, a crash of ours none.
+    /// The last number that the server has.
+    pub fn acknowledged_up_to(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Whether there are events behind this number.
+    pub fn has_behind(&self, said: u64) -> bool {
+        self.unsaid.back().is_some_and(|(event, _)| event.seq > said)
+    }
+
+    /// One more event. It is on disk when this returns; a power cut may still take the last ones, a crash of ours none. If the disk does
+    /// not take it, it is told all the same.
     pub fn push(&mut self, kind: RunEventKind) -> io::Result<()> {
         let event = RunEvent { seq: self.next, at: Timestamp::now(), kind };
         let mut line = serde_json::to_vec(&event)?;
         line.push(b'\n');
-        self.events.write_all(&line)?;
         self.next += 1;
-        self.unsaid.push(event);
-        Ok(())
+        self.unsaid.push_back((event, line.len()));
+        self.events.write_all(&line)
     }
 
-    /// The attempt is over. From here on it survives a power cut.
+    /// The attempt is over. From here on it survives a power cut. If the disk does not take it, it is told all the same.
     pub fn end(&mut self, outcome: RunOutcome, files: Option<BTreeMap<WorkPath, FileRef>>) -> io::Result<()> {
-        self.events.sync_data()?;
         let ending = Ending { outcome, files };
+        let bytes = serde_json::to_vec(&ending)?;
+        self.result = Some(Box::new(ending));
+        self.events.sync_data()?;
         let (new, path) = (self.folder.join("result.new"), self.folder.join("result"));
         let mut file = File::create(&new)?;
-        file.write_all(&serde_json::to_vec(&ending)?)?;
+        file.write_all(&bytes)?;
         file.sync_data()?;
         fs::rename(&new, &path)?;
-        File::open(&self.folder)?.sync_all()?;
-        self.result = Some(Box::new(ending));
-        Ok(())
+        File::open(&self.folder)?.sync_all()
     }
 
-    /// What is to be said behind the event `said`, which was sent and not yet acknowledged: some events, or, when there are none
-    /// left, the result.
-    pub fn next(&self, said: u64) -> Option<FromExecutor> {
-        let from = self.unsaid.partition_point(|event| event.seq <= said);
-        let events = &self.unsaid[from..];
-        if !events.is_empty() {
-            let events = events[..events.len().min(BATCH)].to_vec();
-            return Some(FromExecutor::Events { id: self.id, events });
-        }
+    /// Some events behind the number `said`, which was sent and perhaps not yet acknowledged.
+    pub fn events(&self, said: u64) -> Vec<RunEvent> {
+        let from = self.unsaid.partition_point(|(event, _)| event.seq <= said);
+        let mut bytes = 0;
+        let fits = |(_, length): &&(RunEvent, usize)| {
+            let first = bytes == 0;
+            bytes += length;
+            first || bytes <= BATCH_BYTES
+        };
+        self.unsaid.range(from..).take(BATCH).take_while(fits).map(|(event, _)| event.clone()).collect()
+    }
+
+    /// How it ended, if it has.
+    pub fn result(&self) -> Option<FromExecutor> {
         let ending = self.result.as_ref()?;
         Some(FromExecutor::Result { id: self.id, outcome: ending.outcome.clone(), files: ending.files.clone() })
     }
 
     /// The server has everything up to `seq`, and the result too, if it says so: then nothing is left, and the folder goes.
     pub fn acknowledged(&mut self, seq: u64, result: bool) -> bool {
-        self.unsaid.retain(|event| event.seq > seq);
+        while self.unsaid.front().is_some_and(|(event, _)| event.seq <= seq) {
+            self.unsaid.pop_front();
+        }
+        self.acknowledged = self.acknowledged.max(seq);
         let done = result && self.result.is_some();
         if done {
             self.discard();
@@ -156,7 +201,9 @@ impl Outbox {
 
     /// Nobody wants to know any more.
     pub fn discard(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
+        if let Err(error) = fs::remove_dir_all(&self.folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::warn!(%error, id = %self.id, "what an attempt had to say could not be removed");
         }
     }
@@ -177,11 +224,8 @@ mod tests {
         AttemptId { run_id: RunId::generate(), attempt: 2 }
     }
 
-    fn numbers(said: Option<FromExecutor>) -> Vec<u64> {
-        match said {
-            Some(FromExecutor::Events { events, .. }) => events.iter().map(|event| event.seq).collect(),
-            _ => Vec::new(),
-        }
+    fn numbers(events: Vec<RunEvent>) -> Vec<u64> {
+        events.iter().map(|event| event.seq).collect()
     }
 
     #[test]
@@ -189,12 +233,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(folder.path()).unwrap();
         let id = id();
-        let mut outbox = spool.outbox(id).unwrap();
+        let mut outbox = spool.begin(id, 0).unwrap();
         (1..=3).for_each(|number| outbox.push(text(&number.to_string())).unwrap());
         assert!(!outbox.acknowledged(1, false));
-        assert_eq!(numbers(outbox.next(0)), [2, 3]);
-        assert_eq!(numbers(outbox.next(2)), [3]);
-        assert!(outbox.next(3).is_none());
+        assert_eq!(numbers(outbox.events(0)), [2, 3]);
+        assert_eq!(numbers(outbox.events(2)), [3]);
+        assert!(outbox.events(3).is_empty() && outbox.result().is_none());
         // Killed in the middle of a line.
         drop(outbox);
         let path = folder.path().join(format!("{}.2/events", id.run_id));
@@ -204,19 +248,36 @@ mod tests {
         let outbox = &mut left[0];
         assert_eq!((outbox.id(), outbox.is_over()), (id, false));
         assert_eq!(
-            numbers(outbox.next(0)),
+            numbers(outbox.events(0)),
             [1, 2, 3],
             "what was acknowledged is not known after a crash, and counts once"
         );
         outbox.push(text("4")).unwrap();
-        assert_eq!(numbers(outbox.next(3)), [4]);
+        assert_eq!(numbers(outbox.events(3)), [4]);
         let outcome = RunOutcome { state: RunState::Succeeded, output: None, error: None, usage: None };
         outbox.end(outcome.clone(), None).unwrap();
         let mut again = spool.left().unwrap();
         assert!(again[0].is_over());
-        assert!(matches!(again[0].next(4), Some(FromExecutor::Result { outcome: kept, .. }) if kept == outcome));
+        assert!(matches!(again[0].result(), Some(FromExecutor::Result { outcome: kept, .. }) if kept == outcome));
         assert!(!again[0].acknowledged(4, false));
         assert!(again[0].acknowledged(4, true));
         assert!(spool.left().unwrap().is_empty());
+    }
+
+    #[test]
+    fn messages_stay_small_and_numbers_are_used_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path()).unwrap();
+        let mut outbox = spool.begin(id(), 7).unwrap();
+        let large = "x".repeat(BATCH_BYTES);
+        for long in ["a", "b", &large, &large, "c"] {
+            outbox.push(text(long)).unwrap();
+        }
+        assert_eq!(numbers(outbox.events(0)), [8, 9]);
+        assert_eq!(numbers(outbox.events(9)), [10], "one event goes, however long it is");
+        assert_eq!(numbers(outbox.events(10)), [11]);
+        assert_eq!(numbers(outbox.events(11)), [12]);
+        (0..BATCH).for_each(|_| outbox.push(text("d")).unwrap());
+        assert_eq!(outbox.events(11).len(), BATCH);
     }
 }

@@ -10,7 +10,7 @@ mod walls;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -142,6 +142,13 @@ impl ChildSpec {
         }
         Ok(())
     }
+}
+
+/// Kills what children of a process that was killed left alive with their home or their working folder below `folder`, and says how many
+/// that were. A child dies with us, but what it started need not. Whoever calls this knows that nobody else uses the folder; it reads
+/// much of `/proc`, so it is not for a thread that serves others.
+pub fn end_orphans(folder: &Path) -> usize {
+    tree::end_orphans(free::MARK, folder)
 }
 
 impl Child {

@@ -6,6 +6,7 @@ mod chat;
 mod gallery;
 mod lists;
 mod mcp;
+mod run;
 mod tool;
 
 use std::path::PathBuf;
@@ -13,12 +14,14 @@ use std::path::PathBuf;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use kitbag_executor::program::cli::ExecutorCommand;
 
 pub(crate) use admin::{AdminCommand, TokenCommand};
 pub(crate) use audit::{AuditCommand, AuditFilterFlags, AuditFormat};
 pub(crate) use chat::ChatCommand;
 pub(crate) use gallery::{GalleryCommand, PublishCommand};
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
+pub(crate) use run::{ExecutorsCommand, RunFlags, RunsCommand};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
@@ -105,17 +108,20 @@ pub(crate) enum Command {
         #[arg(long)]
         plain: bool,
     },
-    #[command(hide = true)]
-    Run(NotYet),
-    #[command(hide = true)]
-    Executor(NotYet),
-}
-
-/// A command whose name is taken but which this version does not have: it says so, rather than guess another name.
-#[derive(Args)]
-pub(crate) struct NotYet {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    _rest: Vec<String>,
+    /// Run agents on this machine for a server: pair with it, take its runs
+    #[command(subcommand)]
+    Executor(ExecutorCommand),
+    /// Kitbag's own tools, as an MCP server of an agent on an executor, which starts it.
+    #[command(hide = true, name = kitbag_executor::tools::COMMAND)]
+    ExecutorTools {
+        /// The job.
+        file: PathBuf,
+    },
+    /// Have an agent work on something, on an executor, with a toolset; follows it
+    Run(Box<RunFlags>),
+    /// Look at runs of agents, end them and do them again; say which machines may run agents
+    #[command(subcommand)]
+    Runs(RunsCommand),
 }
 
 /// How to serve. Every flag also reads `KITBAG_<FLAG>` and a key of `kitbag.toml`; the flag wins over the variable, the
@@ -266,6 +272,10 @@ pub(crate) struct ServeFlags {
     /// How many requests a second one client may make at the MCP endpoint; 0 is no limit [default: 5000]
     #[arg(long, env = "KITBAG_MCP_RATE", value_name = "COUNT")]
     pub(crate) mcp_rate: Option<u32>,
+
+    /// How long an executor has a run of an agent without being heard of [default: 60]
+    #[arg(long, env = "KITBAG_EXECUTOR_LEASE_SECONDS", value_name = "SECONDS")]
+    pub(crate) executor_lease_seconds: Option<u64>,
 
     /// A folder with a built page, in place of the one in the program; for those who work on it
     #[arg(long, env = "KITBAG_PAGE", value_name = "DIR")]

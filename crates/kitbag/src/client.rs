@@ -132,6 +132,10 @@ impl Client {
         self.ask(Method::PUT, path, Sent::Json(body)).await
     }
 
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(Method::PATCH, path, Sent::Json(body)).await
+    }
+
     pub(crate) async fn post_nothing(&self, path: &str) -> Result<Value, Failure> {
         self.ask(Method::POST, path, Sent::Nothing).await
     }

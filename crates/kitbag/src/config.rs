@@ -13,8 +13,8 @@ use kitbag_guard::dial::{Allowed, EgressPolicy, Proxy};
 use kitbag_model::Secret;
 use kitbag_model::resolution::{Lists, RawLists};
 use kitbag_server::{
-    CallSettings, FrameOrigin, Network, PageFile, PageFiles, ResolutionSettings, ServerSettings, Settings, StageDomain,
-    WorkspaceLimits,
+    CallSettings, FrameOrigin, Network, PageFile, PageFiles, ResolutionSettings, RunSettings, ServerSettings, Settings,
+    StageDomain, WorkspaceLimits,
 };
 use kitbag_store::Location;
 use serde::Deserialize;
@@ -66,6 +66,7 @@ struct File {
     mcp_idle_seconds: Option<u64>,
     mcp_connect_seconds: Option<u64>,
     mcp_rate: Option<u32>,
+    executor_lease_seconds: Option<u64>,
     page: Option<PathBuf>,
     sandbox_programs: Option<Vec<PathBuf>>,
     sandbox_network: Option<bool>,
@@ -156,6 +157,7 @@ impl Config {
             },
             organizations: organizations::read(file.organizations)?,
             mcp_rate: flags.mcp_rate.or(file.mcp_rate).unwrap_or(5000),
+            runs: RunSettings { lease: seconds(flags.executor_lease_seconds.or(file.executor_lease_seconds), 60) },
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             issuers: issuers::read(file.issuers)?,
             trusted_proxies: networks(flags.trusted_proxies.or(file.trusted_proxies).unwrap_or_default())?,
@@ -181,6 +183,11 @@ impl Config {
         }
         if settings.calls.tool_timeout.is_zero() || settings.calls.confirmation_timeout.is_zero() {
             return Err(Failure::wrong_use("tool-timeout and confirmation-timeout must be at least 1"));
+        }
+        if settings.runs.lease < Duration::from_secs(4) {
+            return Err(Failure::wrong_use(
+                "executor-lease-seconds must be at least 4: an executor is heard of four times in it",
+            ));
         }
         let log_format = flags.log_format.or(file.log_format);
         if log_format.as_ref().is_some_and(|format| format != "text" && format != "json") {

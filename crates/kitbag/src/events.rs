@@ -28,6 +28,11 @@ impl Events {
         Self::listen(client, "/v1/orgs/local/events").await
     }
 
+    /// Listens to something that does not say when it has begun.
+    pub(crate) async fn at(client: &Client, path: &str) -> Result<Self, Failure> {
+        Ok(Self { answer: client.stream(path).await?, buffer: Vec::new() })
+    }
+
     async fn listen(client: &Client, path: &str) -> Result<Self, Failure> {
         let mut events = Self { answer: client.stream(path).await?, buffer: Vec::new() };
         // The first one says that it has begun.

@@ -29,6 +29,11 @@ impl Failure {
         Self { code: "FAILED".to_owned(), message: message.into(), details: None, exit: 1 }
     }
 
+    /// What another part of the program says, with its own code and exit code.
+    pub(crate) fn with_exit(code: &str, message: String, exit: u8) -> Self {
+        Self { code: code.to_owned(), message, details: None, exit }
+    }
+
     /// The server said no.
     pub(crate) fn refused(status: u16, code: String, message: String, details: Value) -> Self {
         let details = (!details.is_null()).then(|| Box::new(details));

@@ -58,9 +58,13 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Doctor => commands::doctor::run(&place, output).await,
             Command::Openapi => commands::openapi::run(),
             Command::Completions { shell } => commands::completions::run(shell),
-            Command::GuardKeeper { .. } | Command::Run(_) | Command::Executor(_) => {
-                Err(Failure::wrong_use("this command is not part of this version of Kitbag yet"))
+            Command::Executor(command) => commands::executor::run(&place, command, output).await,
+            Command::ExecutorTools { file } => {
+                Ok(kitbag_executor::tools::serve(&file).await.map(|()| ExitCode::SUCCESS)?)
             }
+            Command::Run(flags) => commands::run::run(&place, *flags, output).await,
+            Command::Runs(command) => commands::run::runs(&place, command, output).await,
+            Command::GuardKeeper { .. } => Ok(ExitCode::SUCCESS),
         }
     })
 }

@@ -34,6 +34,10 @@ macro_rules! actions {
 actions! {
     /// Somebody tried to change what they may not change.
     AccessRefused = "access.refused",
+    /// A run of an agent was asked for.
+    AgentRunAsked = "agent_run.asked",
+    /// A run of an agent was ended before its time.
+    AgentRunCancelled = "agent_run.cancelled",
     /// The audit was taken along.
     AuditExported = "audit.exported",
     /// Old lines of the audit were removed.
@@ -42,6 +46,14 @@ actions! {
     ChatDeleted = "chat.deleted",
     /// A chat that nobody touched for as long as the organisation says was deleted.
     ChatExpired = "chat.expired",
+    /// A machine became an executor.
+    ExecutorPaired = "executor.paired",
+    /// A way in for an executor was made.
+    ExecutorPairingCreated = "executor.pairing_created",
+    /// An executor was taken out.
+    ExecutorRevoked = "executor.revoked",
+    /// An executor has another name or other labels.
+    ExecutorUpdated = "executor.updated",
     /// Somebody came in by an invitation.
     InvitationAccepted = "invitation.accepted",
     /// A way in was made.

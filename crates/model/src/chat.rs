@@ -72,6 +72,8 @@ pub struct NewChat {
     pub title: Option<ChatTitle>,
     /// Which tools it may use; absent means whatever is resolved for the caller.
     pub tool_selectors: Option<ToolSelectors>,
+    /// Whether it is only the workspace of a run. Lists leave it out.
+    pub of_run: bool,
 }
 
 /// What to change about a chat. The outer `None` leaves a field as it is, the inner one clears it.

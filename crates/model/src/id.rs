@@ -123,6 +123,11 @@ generated_id!(
     "executor"
 );
 generated_id!(
+    /// A way in for an executor.
+    PairingId,
+    "pairing token"
+);
+generated_id!(
     /// One message in the tree of a chat.
     MessageId,
     "message"

@@ -64,8 +64,8 @@ pub use gallery::{
 };
 pub use hash::{ContentHash, Hasher};
 pub use id::{
-    AuditId, ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, RunId, SessionId, TokenId,
-    ToolCallId, UserId,
+    AuditId, ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, PairingId, RunId, SessionId,
+    TokenId, ToolCallId, UserId,
 };
 pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};

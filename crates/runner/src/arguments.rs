@@ -101,13 +101,17 @@ impl Ready {
     /// Whether the arguments fit the schema that this was made from. Everything that is wrong is told at once. It may take a
     /// moment, unless it is quick: do it where that is no harm.
     pub fn check(&self, schema: &Value, args: &Map<String, Value>) -> Result<(), ArgumentError> {
+        self.check_value(schema, &Value::Object(args.clone()))
+    }
+
+    /// The same for any value, such as an answer that has to be of a form.
+    pub fn check_value(&self, schema: &Value, value: &Value) -> Result<(), ArgumentError> {
         let validator = self.0.validator.as_ref().map_err(|reason| ArgumentError::Schema(reason.clone()))?;
-        let args = Value::Object(args.clone());
-        if validator.is_valid(&args) {
+        if validator.is_valid(value) {
             return Ok(());
         }
         let mut problems: Vec<Problem> = Vec::new();
-        for error in validator.iter_errors(&args) {
+        for error in validator.iter_errors(value) {
             problems.extend(told(&error, schema));
             if problems.len() >= MOST_PROBLEMS {
                 break;

@@ -31,6 +31,7 @@ use crate::page::PageFiles;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
 use crate::rules::{OrganizationsRules, Rules};
+use crate::runs::{self, AgentRuns, RunSettings};
 use crate::servers::{ServerSettings, Servers};
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
@@ -64,6 +65,8 @@ pub struct Settings {
     pub calls: CallSettings,
     /// How MCP servers are looked after.
     pub servers: ServerSettings,
+    /// How runs of agents are looked after.
+    pub runs: RunSettings,
     /// Which tools clients get.
     pub resolution: ResolutionSettings,
     /// What organisations other than `local` may have.
@@ -124,6 +127,7 @@ struct Inner {
     workers: Workers,
     events: Events,
     calls: Calls,
+    runs: AgentRuns,
     inbox: Inbox,
     gallery: Gallery,
     stage: Stage,
@@ -183,6 +187,13 @@ impl App {
             rules: rules.clone(),
         };
         let calls = Calls::new(&settings, &store, rooms);
+        let rooms = runs::Rooms {
+            rules: rules.clone(),
+            toolsets: toolsets.clone(),
+            workspaces: workspaces.clone(),
+            events: events.clone(),
+        };
+        let runs = AgentRuns::new(settings.runs, &store, rooms);
         let inbox = Inbox::new(&settings.data);
         let gallery = Gallery::new(&settings.data, store.clone());
         Self(Arc::new(Inner {
@@ -206,6 +217,7 @@ impl App {
             workers,
             events,
             calls,
+            runs,
             inbox,
             gallery,
             stage,
@@ -342,6 +354,10 @@ impl App {
 
     pub(crate) fn calls(&self) -> &Calls {
         &self.0.calls
+    }
+
+    pub(crate) fn runs(&self) -> &AgentRuns {
+        &self.0.runs
     }
 
     pub(crate) fn gateway(&self) -> &Gateway {

@@ -67,6 +67,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     tokio::spawn(async move { servers.start_servers().await });
     let keeper = app.clone();
     let retaining = tokio::spawn(async move { keeper.retain_for_ever().await });
+    let runs = app.runs().clone();
+    let leasing = tokio::spawn(async move { runs.look_after_leases().await });
     app.stage().open();
     let service = TowerToHyperService::new(router(app.clone()));
     let mut http = http1::Builder::new();
@@ -115,6 +117,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     drop(listener);
     tidying.abort();
     retaining.abort();
+    leasing.abort();
     telling.abort();
     app.start_draining();
     drop(asked_to_stop);

@@ -8,8 +8,8 @@ use utoipa_axum::routes;
 
 use crate::access::issuers::resource::{WELL_KNOWN, metadata};
 use crate::api::{
-    audit, calls, chats, events, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages, orgs,
-    people, processes, secrets, session, settings, skills, tokens, tools, toolsets, workspace,
+    audit, calls, chats, events, executors, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages,
+    orgs, people, processes, runs, secrets, session, settings, skills, tokens, tools, toolsets, workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -149,6 +149,20 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(tokens::revoke::revoke_token))
         .routes(routes!(audit::list::list_audit))
         .routes(routes!(audit::export::export_audit))
+        .routes(routes!(runs::list::list_runs, runs::create::create_run))
+        .routes(routes!(runs::get::get_run))
+        .routes(routes!(runs::events::run_events))
+        .routes(routes!(runs::cancel::cancel_run))
+        .routes(routes!(runs::retry::retry_run))
+        .routes(routes!(runs::workspace::get_run_workspace))
+        .routes(routes!(runs::apply::apply_run))
+        .routes(routes!(executors::list::list_executors))
+        .routes(routes!(executors::update::update_executor, executors::revoke::revoke_executor))
+        .routes(routes!(executors::pairing::create_pairing_token))
+        .routes(routes!(executors::pair::pair_executor))
+        .routes(routes!(executors::connect::connect_executor))
+        .routes(routes!(executors::attempt::get_attempt_blob, executors::attempt::put_attempt_blob))
+        .routes(routes!(executors::attempt::ask_missing_blobs))
         .routes(routes!(machine::facts::get_server))
         .routes(routes!(machine::checks::check_server))
         .routes(routes!(machine::retain::retain))

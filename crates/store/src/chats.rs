@@ -45,11 +45,11 @@ impl WriteTx {
     /// Makes a chat.
     pub async fn create_chat(&mut self, new: &NewChat) -> Result<Chat, StoreError> {
         let row: ChatRow = on!(self, c => sqlx::query_as(
-            "INSERT INTO chats (organization_id, id, title, tool_selectors, created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $5)
+            "INSERT INTO chats (organization_id, id, title, tool_selectors, created_at, updated_at, of_run)
+             VALUES ($1, $2, $3, $4, $5, $5, $6)
              RETURNING id, title, tool_selectors, active_leaf_message_id, active_manifest_id, created_at, updated_at")
             .bind(self.org.as_str()).bind(ChatId::generate().to_string()).bind(new.title.as_ref().map(|t| t.as_str()))
-            .bind(new.tool_selectors.as_ref().map(to_json)).bind(At(Timestamp::now())).fetch_one(c))?;
+            .bind(new.tool_selectors.as_ref().map(to_json)).bind(At(Timestamp::now())).bind(new.of_run).fetch_one(c))?;
         row.try_into()
     }
 
@@ -105,6 +105,14 @@ impl<Mode> Tx<Mode> {
         row.map(Chat::try_from).transpose()
     }
 
+    /// Whether a chat is only the workspace of a run.
+    pub async fn is_chat_of_run(&mut self, id: ChatId) -> Result<bool, StoreError> {
+        let found: Option<bool> = on!(self, c => sqlx::query_scalar(
+            "SELECT of_run FROM chats WHERE organization_id = $1 AND id = $2")
+            .bind(self.org.as_str()).bind(id.to_string()).fetch_optional(c))?;
+        Ok(found.unwrap_or_default())
+    }
+
     /// The chat of a client that names none.
     pub async fn chat_of(&mut self, owner: &str) -> Result<Option<ChatId>, StoreError> {
         let row: Option<(String,)> = on!(self, c => sqlx::query_as(
@@ -113,13 +121,13 @@ impl<Mode> Tx<Mode> {
         row.map(|(id,)| id.parse().map_err(|_| StoreError::Corrupt { column: "mcp_chats.chat_id" })).transpose()
     }
 
-    /// Chats, newest first, that are older than `before`.
+    /// Chats that are not only the workspaces of runs, newest first, that are older than `before`.
     pub async fn chats(&mut self, before: Option<ChatId>, limit: u32) -> Result<Page<Chat>, StoreError> {
         // Ids are hexadecimal: "g" is behind all of them.
         let before = before.map_or_else(|| "g".to_owned(), |id| id.to_string());
         let rows: Vec<ChatRow> = on!(self, c => sqlx::query_as(
             "SELECT id, title, tool_selectors, active_leaf_message_id, active_manifest_id, created_at, updated_at
-             FROM chats WHERE organization_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3")
+             FROM chats WHERE organization_id = $1 AND id < $2 AND NOT of_run ORDER BY id DESC LIMIT $3")
             .bind(self.org.as_str()).bind(before).bind(i64::from(limit) + 1).fetch_all(c))?;
         Page::from_rows(rows, limit)
     }

@@ -78,7 +78,7 @@ impl WriteTx {
     /// Keeps a state and makes it the active one, of the chat and of the message that the chat stands at. Fails if the
     /// state that it follows is not the active one any more.
     pub async fn keep_manifest(&mut self, chat: ChatId, new: &NewManifest) -> Result<Manifest, KeepError> {
-        let (id, now) = (ManifestId::generate(), At(Timestamp::now()));
+        let now = At(Timestamp::now());
         // First, because it locks the chat's row: of two writers the second one sees what the first one did.
         let active: Option<Option<String>> = on!(self, c => sqlx::query_scalar(
             "UPDATE chats SET updated_at = $3 WHERE organization_id = $1 AND id = $2 RETURNING active_manifest_id")
@@ -87,14 +87,25 @@ impl WriteTx {
         if active.ok_or(KeepError::NoChat)? != parent {
             return Err(KeepError::Conflict);
         }
+        let manifest = self.insert_manifest(chat, new, now).await?;
+        self.activate(chat, Some(manifest.id)).await?;
+        Ok(manifest)
+    }
+
+    /// Keeps a state beside the active one.
+    pub async fn add_manifest(&mut self, chat: ChatId, new: &NewManifest) -> Result<Manifest, StoreError> {
+        self.insert_manifest(chat, new, At(Timestamp::now())).await
+    }
+
+    async fn insert_manifest(&mut self, chat: ChatId, new: &NewManifest, now: At) -> Result<Manifest, StoreError> {
         let row: ManifestRow = on!(self, c => sqlx::query_as(
             "INSERT INTO workspace_manifests (organization_id, chat_id, id, parent_id, root, created_at, source, source_ref)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
              RETURNING id, chat_id, parent_id, root, created_at, source, source_ref")
-            .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).bind(parent.as_deref())
-            .bind(new.root.to_string()).bind(now).bind(new.source.as_str()).bind(new.source_ref.as_deref()).fetch_one(c))?;
-        self.activate(chat, Some(id)).await?;
-        Ok(row.try_into()?)
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(ManifestId::generate().to_string())
+            .bind(new.parent.map(|id| id.to_string())).bind(new.root.to_string()).bind(now)
+            .bind(new.source.as_str()).bind(new.source_ref.as_deref()).fetch_one(c))?;
+        row.try_into()
     }
 
     /// Makes a state the active one, of the chat and of the message that it stands at.

@@ -1,5 +1,5 @@
-//! The system door. Work that belongs to no request (clean-up, queues) must learn which organisations there are; it
-//! then opens a transaction bound to each. Nothing else can be read through here, and nothing written.
+//! The system door. Work that belongs to no request (clean-up, queues) must learn which organisations there are, and which of their
+//! runs wait (`runs/queue.rs`); it then opens a transaction bound to each. Nothing else can be read through here, and nothing written.
 
 use kitbag_model::OrgId;
 
@@ -8,7 +8,7 @@ use crate::tx::{Inner, on};
 
 /// A transaction of no organisation.
 pub struct SystemTx {
-    inner: Inner,
+    pub(crate) inner: Inner,
 }
 
 impl SystemTx {

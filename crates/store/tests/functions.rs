@@ -12,7 +12,7 @@ use serde_json::json;
 
 async fn new_chat(store: &Store, org: &OrgId, title: &str) -> Chat {
     let mut tx = store.write(org).await.unwrap();
-    let chat = tx.create_chat(&NewChat { title: Some(title.parse().unwrap()), tool_selectors: None }).await.unwrap();
+    let chat = tx.create_chat(&NewChat { title: Some(title.parse().unwrap()), ..NewChat::default() }).await.unwrap();
     tx.commit().await.unwrap();
     chat
 }
@@ -59,6 +59,7 @@ on_both! {
         let new = NewChat {
             title: Some("Grüße".parse().unwrap()),
             tool_selectors: Some(ToolSelectors::try_from(selectors.as_slice()).unwrap()),
+            of_run: false,
         };
         let mut tx = store.write(&org).await.unwrap();
         let made = tx.create_chat(&new).await.unwrap();

@@ -102,6 +102,30 @@ const FIXTURES: &[(&str, &str)] = &[
         "(organization_id, toolset_id, generation, description, made_at) VALUES ('{org}', 'x', 'g', '{}', now())",
     ),
     (
+        "executor_pairings",
+        "(organization_id, id, secret_sha256, pool, labels, created_by, created_at, expires_at)
+         VALUES ('{org}', 'x', 'h', 'byon', '[]', 'x', now(), now())",
+    ),
+    (
+        "executors",
+        "(organization_id, id, name, pool, labels, secret_sha256, version, engines, capacity, created_at)
+         VALUES ('{org}', 'x', 'n', 'byon', '[]', 'h', '1', '[]', 1, now())",
+    ),
+    (
+        "agent_runs",
+        "(organization_id, id, config, application, chat_id, pre_manifest_id, post_manifest_id, apply, state, attempt,
+          max_attempts, cancel_requested, events, created_by, created_at)
+         VALUES ('{org}', 'x', '{}', '{}', 'x', 'x', 'x', true, 'queued', 0, 1, false, 0, 'x', now())",
+    ),
+    (
+        "agent_run_events",
+        "(organization_id, run_id, n, attempt, seq, at, event) VALUES ('{org}', 'x', 1, 1, 1, now(), '{}')",
+    ),
+    (
+        "run_queue",
+        "(organization_id, run_id, pool, engine, since) VALUES ('{org}', 'x', 'byon', 'e', now())",
+    ),
+    (
         "audit",
         "(organization_id, id, at, actor, action, subject, details) VALUES ('{org}', 'x', now(), 'x', 'x', 'x', '{}')",
     ),

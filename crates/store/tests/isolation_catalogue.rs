@@ -62,7 +62,7 @@ async fn every_table_is_protected_for_every_command() {
     assert_eq!(lines(&mut catalogue, bare).await, ["schema_migrations"], "row-level security is not on and forced");
 
     // Policies of one command add up, so one too many is as bad as one that is missing.
-    let besides = ["organizations", "identities", "memberships", "gallery_toolsets"];
+    let besides = ["organizations", "identities", "memberships", "gallery_toolsets", "run_queue"];
     let mut expected: Vec<String> = besides.iter().map(|table| format!("{table} SELECT using")).collect();
     expected.extend(of_people.iter().map(|table| format!("{table} ALL using check")));
     for table in &tenant {

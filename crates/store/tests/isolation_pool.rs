@@ -57,7 +57,7 @@ async fn see_nothing_unbound(store: &Store) {
 /// Makes a chat and looks around, in several transactions.
 async fn work(store: &Store, org: &OrgId, other: &OrgId, title: &str, fate: &Mutex<Fate>) {
     let mut tx = store.write(org).await.unwrap();
-    let new = NewChat { title: Some(title.parse().unwrap()), tool_selectors: None };
+    let new = NewChat { title: Some(title.parse().unwrap()), ..NewChat::default() };
     let chat = tx.create_chat(&new).await.unwrap().id;
     *fate.lock().unwrap() = Fate::MayBeCommitted;
     tx.commit().await.unwrap();

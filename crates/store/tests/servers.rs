@@ -270,7 +270,7 @@ on_both! {
         tx.enable_server(&from, Some(false)).await.unwrap();
         let selectors = ["mcp:old~old:read".to_owned(), "-toolset:old".into(), "toolset:taken".into()];
         let selectors = Some(ToolSelectors::try_from(&selectors[..]).unwrap());
-        let chat = tx.create_chat(&NewChat { title: None, tool_selectors: selectors }).await.unwrap();
+        let chat = tx.create_chat(&NewChat { title: None, tool_selectors: selectors, of_run: false }).await.unwrap();
         let (over, running) = (call(&mut tx, chat.id, "mcp:old~old:read").await, call(&mut tx, chat.id, "mcp:old~old:x").await);
         let other = call(&mut tx, chat.id, "mcp:old~older:read").await;
         for finished in [over, other] {

@@ -94,7 +94,7 @@ def opencode(job: Job, model: Model, home: Path) -> tuple[list[str], dict[str, s
 
 
 # What stands before a tool's name when the model sees it.
-AGENTS = {"claude-code": (claude, "mcp__kitbag__"), "codex": (codex, "mcp__kitbag"), "opencode": (opencode, "kitbag_")}
+AGENTS = {"claude-code": (claude, "mcp__kitbag__"), "codex": (codex, "mcp__kitbag__"), "opencode": (opencode, "kitbag_")}
 
 
 def main() -> None:

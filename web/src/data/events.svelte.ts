@@ -14,6 +14,8 @@ export const NAMES = [
   'mcp_server',
   'process',
   'members_changed',
+  'run_changed',
+  'executor_changed',
 ] as const;
 export type EventName = (typeof NAMES)[number];
 // eslint-disable-next-line @typescript-eslint/no-explicit-any

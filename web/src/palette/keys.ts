@@ -9,10 +9,12 @@ export const CONTROL = APPLE ? '⌘' : 'Ctrl';
 export const WAYS: Record<string, [label: string, href: string]> = {
   h: ['Home', '/'],
   c: ['Chats', '/chats'],
+  r: ['Runs', '/runs'],
   t: ['Toolsets', '/toolsets'],
   g: ['Gallery', '/gallery'],
   s: ['MCP servers', '/servers'],
   o: ['Tools', '/tools'],
+  e: ['Executors', '/executors'],
   p: ['Settings', '/settings'],
 };
 

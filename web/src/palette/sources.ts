@@ -4,6 +4,7 @@ import { session } from '../data/session.svelte';
 import { theme } from '../data/theme.svelte';
 import { router, to } from '../route/router.svelte';
 import { toasts } from '../ui/toasts.svelte';
+import { titleOf } from '../views/runs/words';
 import type { Command } from './palette.svelte';
 
 const go = (id: string, label: string, group: string, href: string, also?: string): Command => ({
@@ -27,10 +28,12 @@ export function always(): Command[] {
   return [
     go('view:home', 'Home', 'Go to', '/'),
     go('view:chats', 'Chats', 'Go to', '/chats', 'conversations'),
+    go('view:runs', 'Runs', 'Go to', '/runs', 'agents claude codex opencode'),
     go('view:toolsets', 'Toolsets', 'Go to', '/toolsets', 'import install'),
     go('view:gallery', 'Gallery', 'Go to', '/gallery', 'publish adopt public'),
     go('view:servers', 'MCP servers', 'Go to', '/servers', 'add connect'),
     go('view:tools', 'Tools', 'Go to', '/tools', 'playground run'),
+    go('view:executors', 'Executors', 'Go to', '/executors', 'machines pair agents'),
     ...(session.isShared
       ? [
           go('view:organization', 'Organisation', 'Go to', '/organization', 'members people roles invite'),
@@ -59,6 +62,10 @@ export function always(): Command[] {
     go('view:tokens', 'Tokens', 'Go to', '/settings?tab=tokens', 'settings access key'),
     go('view:server', 'About this server', 'Go to', '/settings?tab=server', 'settings sandbox doctor limits version'),
     ...(session.manages ? [go('do:toolset', 'New toolset', 'Do', '/toolsets/new', 'make write skill server')] : []),
+    ...(session.decides
+      ? [go('do:run', 'New run', 'Do', '/runs?new=1', 'let an agent work claude codex opencode')]
+      : []),
+    ...(session.manages ? [go('do:pair', 'Pair an executor', 'Do', '/executors?pair=1', 'machine add')] : []),
     { id: 'do:chat', label: 'New chat', group: 'Do', run: () => void newChat() },
     { id: 'do:light', label: 'Light theme', group: 'Do', also: 'appearance', run: () => theme.choose('light') },
     { id: 'do:dark', label: 'Dark theme', group: 'Do', also: 'appearance', run: () => theme.choose('dark') },
@@ -89,12 +96,14 @@ export async function things(): Promise<Command[]> {
     ask(api.GET('/v1/orgs/{org}/tools', { params: { path, query: { limit: 200, cursor } } })),
   );
   const chats = ask(api.GET('/v1/orgs/{org}/chats', { params: { path, query: { limit: 200 } } }));
+  const runs = ask(api.GET('/v1/orgs/{org}/agent-runs', { params: { path, query: { limit: 50 } } }));
   const had = async <T>(what: Promise<T[]>): Promise<T[]> => what.catch(() => []);
   const lists = await Promise.all([
     had(chats.then(({ items }) => items)),
     had(toolsets),
     had(servers.then(({ items }) => items)),
     had(tools),
+    had(runs.then(({ items }) => items)),
   ]);
   return [
     ...lists[0].map((chat) => go(`chat:${chat.id}`, chat.title || 'Untitled chat', 'Chats', to('chats', chat.id))),
@@ -105,5 +114,6 @@ export async function things(): Promise<Command[]> {
       go(`server:${server.id}`, server.serverId, 'MCP servers', to('servers', server.id), server.toolsetName),
     ),
     ...lists[3].map((tool) => go(`tool:${tool.id}`, tool.name, 'Tools', to('tools', tool.id), tool.id)),
+    ...lists[4].map((run) => go(`run:${run.id}`, titleOf(run), 'Runs', to('runs', run.id), run.state)),
   ];
 }

@@ -137,7 +137,20 @@ export function ours(address: string | null): string | undefined {
   return origin === location.origin && isView(pathname) && !isDoor(pathname) ? pathname + search : undefined;
 }
 
-const VIEWS = ['', 'chats', 'toolsets', 'gallery', 'servers', 'tools', 'files', 'settings', 'organization', 'you'];
+const VIEWS = [
+  '',
+  'chats',
+  'toolsets',
+  'gallery',
+  'servers',
+  'tools',
+  'runs',
+  'executors',
+  'files',
+  'settings',
+  'organization',
+  'you',
+];
 
 /** Where one gets in. These are of no organisation; what is below them is not this page's. */
 const DOOR = /^\/(sign-in|join)(?=[?#]|$)/;

@@ -5,7 +5,7 @@ import { zipFolder } from '../zip.ts';
 
 const HERE = import.meta.dirname;
 
-const PAGE = `<!doctype html>
+export const PAGE = `<!doctype html>
 <html lang="en">
   <head>
     <title>Bread & Butter</title>

@@ -1,7 +1,10 @@
 //! Codex: `codex exec --json`. Its settings are a file in a home of its own; it knows servers that it starts and those behind one
 //! HTTP endpoint, not the older transport.
 
+use std::collections::BTreeSet;
+
 use kitbag_model::RemoteKind;
+use kitbag_model::run::Output;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -10,36 +13,67 @@ use crate::Failure;
 use crate::prepare::{How, Ready};
 
 /// What it must be told about the model.
-const PASSED: [&str; 3] = ["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_ORGANIZATION"];
+const MODELS: [&str; 4] = ["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_ORGANIZATION", "OPENAI_PROJECT"];
 
 /// The variable with the address of another provider than OpenAI, as its other clients name it.
 const BASE_URL: &str = "OPENAI_BASE_URL";
 
+/// Where OpenAI is.
+const OPENAI: &str = "https://api.openai.com/v1";
+
+/// What of its own it is never to have: other agents, other tools, what its desktop has, what would ask somebody.
+const OFF: [&str; 11] = [
+    "apps",
+    "browser_use",
+    "computer_use",
+    "goals",
+    "hooks",
+    "image_generation",
+    "multi_agent",
+    "plugins",
+    "remote_plugin",
+    "skill_mcp_dependency_install",
+    "tool_suggest",
+];
+
 /// How it is started.
 pub fn plan(start: &Start<'_>) -> Result<Plan, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new("EXECUTOR_CLI_FAILED", error);
     let home = start.folder.home().join("codex");
-    std::fs::create_dir_all(&home).map_err(|error| Failure::new("EXECUTOR_CLI_FAILED", error))?;
-    let base_url = std::env::var(BASE_URL).ok().filter(|url| !url.is_empty());
-    let settings = settings(start, base_url.as_deref())?;
-    let written = toml::to_string(&settings).map_err(|error| Failure::new("EXECUTOR_CLI_FAILED", error))?;
-    write_private(&home.join("config.toml"), &written)?;
-    let env = [("HOME", start.folder.home()), ("CODEX_HOME", home)];
+    std::fs::create_dir_all(&home).map_err(|error| failed(&error))?;
+    let settings = toml::to_string(&settings(start)?).map_err(|error| failed(&error))?;
+    write_private(&home.join("config.toml"), &settings)?;
+    let mut args = ["exec", "--json", "--skip-git-repo-check"].map(str::to_owned).to_vec();
+    if let Output::Json { json_schema: Some(schema) } = &start.config.output
+        && is_strict(&Value::Object(schema.clone()))
+    {
+        let file = home.join("schema.json");
+        write_private(&file, &Value::Object(schema.clone()).to_string())?;
+        args.extend(["--output-schema".to_owned(), file.to_string_lossy().into_owned()]);
+    }
+    args.push("-".to_owned());
     Ok(Plan {
         program: start.installed.program.clone(),
-        args: ["exec", "--json", "--skip-git-repo-check", "-"].map(str::to_owned).to_vec(),
-        env: env.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())).into_iter().collect(),
-        pass: PASSED.to_vec(),
-        stdin: prompt(start),
+        args,
+        env: start.environment(&MODELS, &[("CODEX_HOME", home.to_string_lossy().into_owned())]),
+        // It has no place for who it is to be, so that comes first.
+        stdin: start.whole_prompt(),
     })
 }
 
-/// It has no place for who it is to be, so that comes first.
-fn prompt(start: &Start<'_>) -> String {
-    let prompt = &start.config.prompt;
-    match &prompt.system {
-        Some(system) => format!("{system}\n\n{}", prompt.text()),
-        None => prompt.text(),
-    }
+/// Whether OpenAI takes a schema for its answers: every object in it has all its properties, and no others. Any other is told in words.
+fn is_strict(schema: &Value) -> bool {
+    let Value::Object(map) = schema else { return true };
+    let is_object = map.get("type").is_some_and(|kind| kind == "object");
+    let names = map.get("properties").and_then(Value::as_object).map(Map::len).unwrap_or_default();
+    let required = map.get("required").and_then(Value::as_array).map(Vec::len).unwrap_or_default();
+    let closed = map.get("additionalProperties") == Some(&Value::Bool(false)) && names == required;
+    let parts = map.values().flat_map(|value| match value {
+        Value::Object(inner) => inner.values().chain([value]).collect(),
+        Value::Array(items) => items.iter().collect(),
+        _ => Vec::new(),
+    });
+    (!is_object || closed) && parts.into_iter().all(is_strict)
 }
 
 #[derive(Serialize)]
@@ -49,35 +83,50 @@ struct Settings {
     model_provider: Option<&'static str>,
     approval_policy: &'static str,
     sandbox_mode: &'static str,
+    web_search: &'static str,
+    check_for_update_on_startup: bool,
     features: Map<String, Value>,
+    skills: Value,
+    tools: Value,
     #[serde(skip_serializing_if = "Map::is_empty")]
     model_providers: Map<String, Value>,
     mcp_servers: Map<String, Value>,
 }
 
-fn settings(start: &Start<'_>, base_url: Option<&str>) -> Result<Settings, Failure> {
-    let config = start.config;
-    let shell = config.tools.allow.iter().any(|tool| tool == "shell");
-    let provider = base_url.map(
+fn settings(start: &Start<'_>) -> Result<Settings, Failure> {
+    let allows = |name: &str| start.config.tools.allow.iter().any(|tool| tool == name);
+    let (shell, patch) = (allows("shell"), allows("apply_patch"));
+    let has_key = start.variables.of_this_machine("OPENAI_API_KEY").is_some();
+    let url = start.variables.of_this_machine(BASE_URL).or(has_key.then(|| OPENAI.to_owned()));
+    let provider = url.map(
         |url| json!({ "name": "configured", "base_url": url, "env_key": "OPENAI_API_KEY", "wire_api": "responses" }),
     );
-    let servers = start.servers.servers.iter().map(|server| Ok((server.name.clone(), server_of(server)?)));
+    let seconds = start.config.limits.timeout_ms.div_ceil(1000);
+    let servers = start.servers.servers.iter().map(|server| Ok((server.name.clone(), server_of(server, seconds)?)));
+    let on = [("shell_tool", shell), ("unified_exec", shell), ("view_image", allows("view_image"))];
+    let features = on.into_iter().chain(OFF.map(|name| (name, false)));
     Ok(Settings {
-        model: config.engine.model.clone().unwrap_or_else(|| config.engine.id.default_model().to_owned()),
+        model: start.model().to_owned(),
         model_provider: provider.is_some().then_some("configured"),
         // There is nobody to ask.
         approval_policy: "never",
-        sandbox_mode: if shell { "workspace-write" } else { "read-only" },
-        features: [("shell_tool".to_owned(), json!(shell))].into_iter().collect(),
+        sandbox_mode: if shell || patch { "workspace-write" } else { "read-only" },
+        web_search: if allows("web_search") { "live" } else { "disabled" },
+        check_for_update_on_startup: false,
+        features: features.map(|(name, on)| (name.to_owned(), json!(on))).collect(),
+        // The skills of a run are those of its toolset.
+        skills: json!({ "bundled": { "enabled": false } }),
+        tools: json!({ "experimental_request_user_input": { "enabled": false } }),
         model_providers: provider.map(|provider| ("configured".to_owned(), provider)).into_iter().collect(),
         mcp_servers: servers.collect::<Result<_, Failure>>()?,
     })
 }
 
-fn server_of(server: &Ready) -> Result<Value, Failure> {
-    Ok(match &server.how {
+/// A server without which it does not begin. What it may do was decided before: it is not asked for again.
+fn server_of(server: &Ready, seconds: u64) -> Result<Value, Failure> {
+    let mut one = match &server.how {
         How::Stdio { command, args, cwd, env } => {
-            let mut one = json!({ "command": command, "args": args, "env": env, "startup_timeout_sec": 60 });
+            let mut one = json!({ "command": command, "args": args, "env": env });
             if let Some(cwd) = cwd {
                 one["cwd"] = json!(cwd);
             }
@@ -90,32 +139,50 @@ fn server_of(server: &Ready) -> Result<Value, Failure> {
             let code = format!("MCP_SERVER_INVALID:{}", server.name);
             return Err(Failure::new(code, "Codex does not know the older SSE transport; use streamable-http"));
         }
-    })
+    };
+    one["required"] = json!(true);
+    one["default_tools_approval_mode"] = json!("approve");
+    one["startup_timeout_sec"] = json!(60);
+    one["tool_timeout_sec"] = json!(seconds);
+    Ok(one)
 }
 
-/// Listens to its stream.
+/// Listens to its stream. It tells of no turn of the model but the first: another one follows when the last call that is under way is
+/// over. Calls that the model made together and that were done one after the other count as several, which is the safe side.
 #[derive(Default)]
 pub struct Codex {
     said: String,
-    failed: bool,
+    running: BTreeSet<String>,
 }
 
 impl Listener for Codex {
     fn hear(&mut self, line: &Value) -> Vec<Heard> {
         match line["type"].as_str() {
             Some("turn.started") => vec![Heard::Turn],
-            Some("item.started") => started(&line["item"]).into_iter().collect(),
+            Some("item.started") => self.started(&line["item"]).into_iter().collect(),
             Some("item.completed") => self.completed(&line["item"]),
             Some("turn.completed") => {
                 let usage = &line["usage"];
                 let (input, output) = (tokens(usage, "input_tokens"), tokens(usage, "output_tokens"));
                 vec![Heard::Usage { input, output }, Heard::Final(self.said.clone())]
             }
-            Some("turn.failed") => self.fail(text(&line["error"], "message")),
-            Some("error") => self.fail(text(line, "message")),
+            Some("turn.failed") => vec![failed(text(&line["error"], "message"))],
+            // It may try again, and say so in the same way: what comes last counts.
+            Some("error") => vec![failed(text(line, "message"))],
             _ => Vec::new(),
         }
     }
+
+    /// It does not begin without its servers, and says beside which one is not there.
+    fn beside(&mut self, line: &str) -> Vec<Heard> {
+        let Some((_, lost)) = line.split_once("required MCP servers failed to initialize: ") else { return Vec::new() };
+        let (name, why) = lost.split_once(": ").unwrap_or((lost.trim(), ""));
+        vec![Heard::lost(name, why.trim())]
+    }
+}
+
+fn failed(why: String) -> Heard {
+    Heard::Failed(Failure::new("EXECUTOR_CLI_FAILED", why))
 }
 
 /// The name under which the model sees a server's tool, in the form that all engines share.
@@ -134,12 +201,16 @@ fn is_tool(item: &Value) -> bool {
     matches!(item["type"].as_str(), Some("mcp_tool_call" | "command_execution" | "file_change" | "web_search"))
 }
 
-fn started(item: &Value) -> Option<Heard> {
-    let (tool, input) = tool_of(item);
-    is_tool(item).then(|| Heard::Call { id: text(item, "id"), tool, input })
-}
-
 impl Codex {
+    fn started(&mut self, item: &Value) -> Option<Heard> {
+        if !is_tool(item) {
+            return None;
+        }
+        let (tool, input) = tool_of(item);
+        self.running.insert(text(item, "id"));
+        Some(Heard::Call { id: text(item, "id"), tool, input })
+    }
+
     fn completed(&mut self, item: &Value) -> Vec<Heard> {
         match item["type"].as_str() {
             Some("agent_message") => {
@@ -152,18 +223,15 @@ impl Codex {
                 let failed = item["status"] == "failed" || item["error"].is_object();
                 let output = [&item["error"], &item["result"], &item["aggregated_output"], &item["changes"]];
                 let output = output.into_iter().find(|output| !output.is_null()).cloned().unwrap_or_default();
-                vec![Heard::Result { id: text(item, "id"), output, failed }]
+                let id = text(item, "id");
+                // One that is told of only when it is over was a call all the same.
+                let call = if self.running.remove(&id) { None } else { self.started(item) };
+                self.running.remove(&id);
+                let turn = self.running.is_empty().then_some(Heard::Turn);
+                call.into_iter().chain([Heard::Result { id, output, failed }]).chain(turn).collect()
             }
             _ => Vec::new(),
         }
-    }
-
-    /// The first reason counts: it says the same again when the turn fails.
-    fn fail(&mut self, why: String) -> Vec<Heard> {
-        if std::mem::replace(&mut self.failed, true) {
-            return Vec::new();
-        }
-        vec![Heard::Failed(Failure::new("EXECUTOR_CLI_FAILED", why))]
     }
 }
 
@@ -196,6 +264,7 @@ mod tests {
                 Heard::Turn,
                 Heard::Call { id: "item_1".into(), tool: "mcp__every__echo".into(), input: json!({ "message": "hi" }) },
                 Heard::Result { id: "item_1".into(), output: content, failed: false },
+                Heard::Turn,
                 Heard::Text("Done.".into()),
                 Heard::Usage { input: 20, output: 10 },
                 Heard::Final("Done.".into()),
@@ -203,10 +272,28 @@ mod tests {
         );
         let mut codex = Codex::default();
         let lines = [
-            json!({ "type": "error", "message": "401 Unauthorized" }),
+            json!({ "type": "error", "message": "Reconnecting... 1/5" }),
             json!({ "type": "turn.failed", "error": { "message": "401 Unauthorized" } }),
         ];
         let heard: Vec<Heard> = lines.iter().flat_map(|line| codex.hear(line)).collect();
-        assert_eq!(heard, [Heard::Failed(Failure::new("EXECUTOR_CLI_FAILED", "401 Unauthorized"))]);
+        assert_eq!(heard.last(), Some(&Heard::Failed(Failure::new("EXECUTOR_CLI_FAILED", "401 Unauthorized"))));
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_told_beside() {
+        let line = "Error: Fatal error: required MCP servers failed to initialize: lost: handshaking failed: connection closed\n";
+        let [Heard::Stop(failure)] = &Codex::default().beside(line)[..] else { panic!("it went on") };
+        assert!(failure.code == "MCP_SERVER_NOT_CONNECTED" && failure.message.contains("\"lost\""), "{failure}");
+    }
+
+    #[test]
+    fn a_schema_is_strict_or_told_in_words() {
+        let of = |properties: Value, required: Value| json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
+        let inner = of(json!({ "b": { "type": "string" } }), json!(["b"]));
+        assert!(is_strict(&of(json!({ "a": { "type": "integer" }, "c": inner }), json!(["a", "c"]))));
+        assert!(!is_strict(&of(json!({ "a": { "type": "integer" } }), json!([]))));
+        assert!(!is_strict(&json!({ "type": "object" })));
+        let loose = json!({ "type": "array", "items": { "type": "object" } });
+        assert!(!is_strict(&of(json!({ "a": loose }), json!(["a"]))));
     }
 }

@@ -6,39 +6,47 @@ use serde_json::{Map, Value, json};
 use super::{Heard, Listener, Plan, Start, command_line, text, tokens, write_private};
 use crate::Failure;
 use crate::prepare::How;
+use crate::tools::is_own;
 
 /// What it must be told about the model.
-const PASSED: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
+const MODELS: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 
-/// The variable with the address of a provider that speaks as OpenAI does.
-const BASE_URL: &str = "OPENAI_BASE_URL";
+/// What a server's name has around it.
+const BEFORE: &str = "mcp__";
+const BEHIND: &str = "_";
 
 /// How it is started.
 pub fn plan(start: &Start<'_>) -> Result<Plan, Failure> {
-    let home = start.folder.home();
-    let file = home.join("opencode.json");
-    let base_url = std::env::var(BASE_URL).ok().filter(|url| !url.is_empty());
-    write_private(&file, &settings(start, base_url.as_deref()).to_string())?;
-    let env = [
-        ("HOME", home.to_string_lossy().into_owned()),
+    let file = start.folder.home().join("opencode.json");
+    write_private(&file, &literal(&settings(start)))?;
+    let own = [
         ("OPENCODE_CONFIG", file.to_string_lossy().into_owned()),
         ("OPENCODE_DISABLE_AUTOUPDATE", "1".to_owned()),
         ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1".to_owned()),
         ("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned()),
+        // Settings of the project are files of the run, and may name commands to run and another address for the model.
+        ("OPENCODE_DISABLE_PROJECT_CONFIG", "1".to_owned()),
+        ("OPENCODE_DISABLE_SHARE", "1".to_owned()),
     ];
+    // Without a title it would ask the model for one. That a server is not there it tells in its log alone.
+    let args = ["run", "--format", "json", "--pure", "--title", "run", "--print-logs", "--log-level", "WARN"];
     Ok(Plan {
         program: start.installed.program.clone(),
-        args: ["run", "--format", "json", "--pure"].map(str::to_owned).to_vec(),
-        env: env.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
-        pass: PASSED.to_vec(),
-        stdin: match &start.config.prompt.system {
-            Some(system) => format!("{system}\n\n{}", start.config.prompt.text()),
-            None => start.config.prompt.text(),
-        },
+        args: args.map(str::to_owned).to_vec(),
+        env: start.environment(&MODELS, &own),
+        stdin: start.whole_prompt(),
     })
 }
 
-fn settings(start: &Start<'_>, base_url: Option<&str>) -> Value {
+/// Settings as it takes them to be written. It fills in variables and files wherever it finds `{env:…}` and `{file:…}`, before it reads
+/// the JSON: a text that somebody else wrote could have it tell the model's key. Spelled otherwise they are what they are.
+fn literal(settings: &Value) -> String {
+    ["env", "file"]
+        .iter()
+        .fold(settings.to_string(), |text, word| text.replace(&format!("{{{word}:"), &format!("\\u007b{word}:")))
+}
+
+fn settings(start: &Start<'_>) -> Value {
     let config = start.config;
     let servers: Map<String, Value> = start
         .servers
@@ -47,7 +55,7 @@ fn settings(start: &Start<'_>, base_url: Option<&str>) -> Value {
         .map(|server| {
             let one = match &server.how {
                 How::Stdio { env, .. } => {
-                    let (command, args) = command_line(&server.how).unwrap_or_default();
+                    let (command, args) = command_line(&server.how, &[]).unwrap_or_default();
                     let line: Vec<String> = std::iter::once(command).chain(args).collect();
                     json!({ "type": "local", "command": line, "environment": env, "enabled": true })
                 }
@@ -55,7 +63,7 @@ fn settings(start: &Start<'_>, base_url: Option<&str>) -> Value {
                     json!({ "type": "remote", "url": url, "headers": headers, "oauth": false, "enabled": true })
                 }
             };
-            (format!("mcp__{}_", server.name), one)
+            (format!("{BEFORE}{}{BEHIND}", server.name), one)
         })
         .collect();
     // Everything is off but what is named.
@@ -64,20 +72,33 @@ fn settings(start: &Start<'_>, base_url: Option<&str>) -> Value {
     if !start.skills.is_empty() {
         tools.insert("skill".to_owned(), json!(true));
     }
-    tools.extend(config.tools.allow.iter().map(|tool| (tool.clone(), json!(true))));
-    let model = config.engine.model.as_deref().unwrap_or(config.engine.id.default_model());
-    let mut settings = json!({
+    let more = config.tools.allow.iter().filter(|name| !is_own(name));
+    tools.extend(more.map(|tool| (tool.clone(), json!(true))));
+    let model = start.model();
+    json!({
         "autoupdate": false, "share": "disabled", "mcp": servers, "tools": tools, "model": model, "small_model": model,
-    });
-    if let (Some(url), Some(name)) = (base_url, model.strip_prefix("local/")) {
-        let models =
-            json!({ name: { "name": name, "tool_call": true, "limit": { "context": 128_000, "output": 8192 } } });
-        let options = json!({ "baseURL": url, "apiKey": "{env:OPENAI_API_KEY}" });
-        let provider =
-            json!({ "npm": "@ai-sdk/openai-compatible", "name": "Local", "options": options, "models": models });
-        settings["provider"] = json!({ "local": provider });
+        "provider": providers(start), "experimental": { "mcp_timeout": config.limits.timeout_ms },
+    })
+}
+
+/// Where models are, if this machine says so. `local/<name>` is one behind a server that speaks as OpenAI once did, as most do.
+fn providers(start: &Start<'_>) -> Value {
+    let url = |name: &str| start.variables.of_this_machine(name);
+    let mut providers = json!({});
+    if let Some(url) = url("ANTHROPIC_BASE_URL") {
+        providers["anthropic"] = json!({ "options": { "baseURL": format!("{}/v1", url.trim_end_matches('/')) } });
     }
-    settings
+    if let Some(url) = url("OPENAI_BASE_URL") {
+        providers["openai"] = json!({ "options": { "baseURL": url } });
+        if let Some(name) = start.model().strip_prefix("local/") {
+            let models =
+                json!({ name: { "name": name, "tool_call": true, "limit": { "context": 128_000, "output": 8192 } } });
+            let options = json!({ "baseURL": url, "apiKey": start.variables.of_this_machine("OPENAI_API_KEY") });
+            providers["local"] =
+                json!({ "npm": "@ai-sdk/openai-compatible", "name": "Local", "options": options, "models": models });
+        }
+    }
+    providers
 }
 
 /// Listens to its stream. It does not say that it is done: the last thing that it said is the answer.
@@ -110,6 +131,19 @@ impl Listener for OpenCode {
                 let said = [text(&error["data"], "message"), text(error, "message"), text(error, "name")];
                 let why = said.into_iter().find(|text| !text.is_empty()).unwrap_or_else(|| error.to_string());
                 vec![Heard::Failed(Failure::new("EXECUTOR_CLI_FAILED", why))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its log has the one line that says that a server is not there, before the model is asked.
+    fn beside(&mut self, line: &str) -> Vec<Heard> {
+        let value =
+            |key: &str| line.split_once(key).map(|(_, rest)| rest.split_whitespace().next().unwrap_or_default());
+        let name = value(" key=").and_then(|key| key.strip_prefix(BEFORE)?.strip_suffix(BEHIND));
+        match name {
+            Some(name) if line.contains("message=\"server unavailable\"") => {
+                vec![Heard::lost(name, value(" status=").unwrap_or_default())]
             }
             _ => Vec::new(),
         }
@@ -165,5 +199,21 @@ mod tests {
         let error = json!({ "type": "error", "error": { "name": "APIError", "data": { "message": "Unauthorized" } } });
         assert_eq!(opencode.hear(&error), [Heard::Failed(Failure::new("EXECUTOR_CLI_FAILED", "Unauthorized"))]);
         assert!(opencode.end().is_empty());
+    }
+
+    #[test]
+    fn nothing_is_filled_in() {
+        let settings = json!({ "args": ["{env:KEY}", "{file:/etc/passwd}", "{env"] });
+        let written = literal(&settings);
+        assert!(!written.contains("{env:") && !written.contains("{file:"), "{written}");
+        assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), settings);
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_in_its_log() {
+        let line = "timestamp=2026-11-18T02:22:09.929Z level=WARN run=cf7e86c1 message=\"server unavailable\" key=mcp__lost_ type=local status=failed\n";
+        let [Heard::Stop(failure)] = &OpenCode::default().beside(line)[..] else { panic!("it went on") };
+        assert!(failure.code == "MCP_SERVER_NOT_CONNECTED" && failure.message.contains("\"lost\""), "{failure}");
+        assert!(OpenCode::default().beside(&line.replace("server unavailable", "server slow")).is_empty());
     }
 }

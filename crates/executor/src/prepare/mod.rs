@@ -2,6 +2,7 @@
 //! Whatever is wrong ends the attempt here.
 
 mod folder;
+mod program;
 mod servers;
 mod skills;
 mod variables;
@@ -11,8 +12,9 @@ use std::future::Future;
 use kitbag_model::ContentHash;
 
 pub use folder::RunFolder;
+pub use program::stage_program;
 pub use servers::{How, OWN_SERVER, Ready, ReadyServers};
-pub use skills::stage;
+pub use skills::{stage, unstage};
 pub use variables::Variables;
 
 use crate::Failure;

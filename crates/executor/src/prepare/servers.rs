@@ -79,6 +79,16 @@ impl ReadyServers {
         Ok(ready)
     }
 
+    /// One more: the executor itself, whose name nobody else can have.
+    pub fn add_own(&mut self, how: How) {
+        self.servers.push(Ready { name: OWN_SERVER.to_owned(), how });
+    }
+
+    /// Values that must not be told either.
+    pub fn hide(&mut self, values: impl Iterator<Item = String>) {
+        self.masks.push(Redactor::new(values.map(|value| (value, true))));
+    }
+
     /// A text without the values that went into servers.
     pub fn masked(&self, text: &str) -> String {
         self.masks.iter().fold(text.to_owned(), |text, mask| mask.text(&text))

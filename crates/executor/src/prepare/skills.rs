@@ -52,6 +52,21 @@ pub async fn stage(
     Ok(enabled.iter().map(|skill| skill.id.clone()).collect())
 }
 
+/// Takes staged skills away again: they are no work of the agent's, and the next run of the same files stages its own.
+pub fn unstage(skills: &[String], profile: Profile, work: &Path) {
+    let folder = work.join(profile.skills_folder());
+    for id in skills {
+        if let Err(error) = std::fs::remove_dir_all(folder.join(id)) {
+            tracing::warn!(%error, skill = id, "a staged skill could not be removed");
+        }
+    }
+    // Whatever else is in there is the run's own.
+    let mut place = Some(folder.as_path()).filter(|_| !skills.is_empty());
+    while let Some(folder) = place.filter(|folder| *folder != work && std::fs::remove_dir(folder).is_ok()) {
+        place = folder.parent();
+    }
+}
+
 fn check(skill: &SkillSnapshot) -> Result<(), Failure> {
     let id = &skill.id;
     let _: SkillId =

@@ -2,6 +2,7 @@
 //! what is on the machine is the machine's, and a toolset is somebody else's.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 /// Variables with their values, of which some may be told.
 #[derive(Clone)]
@@ -24,12 +25,19 @@ impl Variables {
 
     /// Those of this process.
     pub fn of_this_process(allowed: Vec<String>) -> Self {
-        Self::new(std::env::vars(), allowed)
+        // What is no text is nothing that a toolset could have.
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        Self::new(std::env::vars_os().filter_map(text), allowed)
     }
 
     /// The value of a variable that may be told, unless it is blank.
     pub fn get(&self, name: &str) -> Option<String> {
         self.is_allowed(name).then(|| self.values.get(name).filter(|value| !value.trim().is_empty()).cloned()).flatten()
+    }
+
+    /// The value of a variable for what is this machine's own, such as its agents. No toolset is told.
+    pub fn of_this_machine(&self, name: &str) -> Option<String> {
+        self.values.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
     /// Why a variable has no value, for whoever looks after this machine.

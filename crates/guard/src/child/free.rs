@@ -20,7 +20,7 @@ use super::{ChildSpec, Pipes, StartError};
 use crate::process::INHERITED;
 
 /// The variable that marks a child and all that it starts.
-const MARK: &str = "CHILD_OF_KITBAG";
+pub(super) const MARK: &str = "CHILD_OF_KITBAG";
 
 /// How often the family is looked for again while it is waited for.
 const LOOK: Duration = Duration::from_millis(10);

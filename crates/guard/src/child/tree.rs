@@ -1,9 +1,16 @@
 //! Finding a child's descendants in `/proc`, wherever they hid.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+/// How often orphans are looked for before we give up.
+const ORPHAN_ROUNDS: usize = 100;
 
 /// A child and all that it started.
 #[derive(Clone, Debug)]
@@ -68,6 +75,36 @@ impl Family {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == self.mark)
     }
+}
+
+/// Kills whatever a process of ours that was killed left alive below a folder: it has our mark, and its home or its working folder is
+/// there. How many there were.
+pub(super) fn end_orphans(mark: &str, below: &Path) -> usize {
+    let us = std::process::id().cast_signed();
+    let mark = format!("{mark}=").into_bytes();
+    let is_left = |pid: i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        let home = || environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"HOME="));
+        variables.any(|variable| variable.starts_with(&mark))
+            && (home().is_some_and(|home| Path::new(OsStr::from_bytes(home)).starts_with(below))
+                || fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder.starts_with(below)))
+    };
+    let mut ended = HashSet::new();
+    for _ in 0..ORPHAN_ROUNDS {
+        let left: Vec<Pid> = processes()
+            .filter(|process| process.pid != us && !process.dead && is_left(process.pid))
+            .filter_map(|process| Pid::from_raw(process.pid))
+            .collect();
+        if left.is_empty() {
+            break;
+        }
+        send(&left, Signal::KILL);
+        ended.extend(left);
+        // Each round catches what was forked during the one before.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    ended.len()
 }
 
 fn send(members: &[Pid], signal: Signal) {

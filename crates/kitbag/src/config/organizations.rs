@@ -25,6 +25,7 @@ pub(super) struct Table {
     calls_per_minute: Option<u64>,
     concurrent_calls: Option<u64>,
     workspace_bytes: Option<u64>,
+    executors_in_flight: Option<u64>,
     variables: Option<Vec<String>>,
     variables_prefix: Option<String>,
     egress_allow: Option<Vec<String>>,
@@ -56,6 +57,7 @@ impl Table {
             ("calls_per_minute", self.calls_per_minute),
             ("concurrent_calls", self.concurrent_calls),
             ("workspace_bytes", self.workspace_bytes),
+            ("executors_in_flight", self.executors_in_flight),
         ] {
             if number == Some(0) {
                 return Err(wrong(key, "must be at least 1; without the key there is no limit"));
@@ -79,6 +81,7 @@ impl Table {
             calls_per_minute: self.calls_per_minute,
             concurrent_calls: self.concurrent_calls,
             workspace_bytes: self.workspace_bytes,
+            executors_in_flight: self.executors_in_flight,
             variables: self.variables,
             variables_prefix: (!prefix.is_empty()).then_some(prefix),
             egress_allow: self.egress_allow.map(allowed).transpose()?,

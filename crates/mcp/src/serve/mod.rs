@@ -12,6 +12,7 @@ mod front;
 mod headers;
 mod line;
 mod message;
+mod pipe;
 mod reply;
 mod session;
 mod sessions;
@@ -29,6 +30,7 @@ pub use front::{Front, Limits, Visit};
 pub use headers::check_arguments;
 pub use line::{Heard, LINE};
 pub use message::Id;
+pub use pipe::serve_pipe;
 pub use reply::{Body, Events, Reply};
 
 /// Revisions without a session, newest first.

@@ -6,6 +6,8 @@
 pub mod apply;
 mod config;
 mod event;
+pub mod executor;
+mod record;
 mod selector;
 mod state;
 pub mod wire;
@@ -13,5 +15,9 @@ pub mod wire;
 pub use apply::{Application, NotApplied, Profile, ToolsetFrom};
 pub use config::{ConfigError, EngineId, ExecutionMode, Limits, Output, Prompt, RunConfig, RunName, ToolsExecution};
 pub use event::{RunEvent, RunEventKind};
-pub use selector::{Candidate, Label, Pool, Selector};
+pub use executor::{
+    Executor, ExecutorName, ExecutorToken, ExecutorVersion, NewExecutor, NewPairing, Pairing, PairingToken,
+};
+pub use record::{NewRun, Run};
+pub use selector::{Candidate, Label, MOST_LABELS, Pool, Selector};
 pub use state::{RunError, RunOutcome, RunState};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::config::{ConfigError, EngineId, named};
+use super::wire::FoundEngine;
 use crate::id::{ExecutorId, text_serde};
 use crate::text::line_type;
 use crate::toolset::words;
@@ -97,14 +98,14 @@ pub struct Candidate<'a> {
     /// Its labels; a group is the label `group:<name>`.
     pub labels: &'a [String],
     /// The agents that it found on its machine.
-    pub engines: &'a [EngineId],
+    pub engines: &'a [FoundEngine],
 }
 
 impl Selector {
     /// Whether an executor may take a run of this engine.
     pub fn admits(&self, engine: EngineId, executor: &Candidate<'_>) -> bool {
         let has = |label: &str| executor.labels.iter().any(|own| own == label);
-        executor.engines.contains(&engine)
+        executor.engines.iter().any(|found| found.id == engine)
             && self.pool == executor.pool
             && self.executor_id.is_none_or(|id| id == executor.id)
             && self.labels.iter().chain(&self.tag).all(|label| has(label))
@@ -120,7 +121,8 @@ mod tests {
     fn only_who_fits_in_everything_may_take_it() {
         let id = ExecutorId::generate();
         let labels: Vec<String> = ["gpu", "group:west", "eu"].map(str::to_owned).to_vec();
-        let candidate = Candidate { id, pool: Pool::Byon, labels: &labels, engines: &[EngineId::Codex] };
+        let engines = [FoundEngine { id: EngineId::Codex, version: "0.166.0".into() }];
+        let candidate = Candidate { id, pool: Pool::Byon, labels: &labels, engines: &engines };
         let selector = |change: fn(&mut Selector)| {
             let mut selector = Selector::default();
             change(&mut selector);

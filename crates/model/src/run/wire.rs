@@ -180,6 +180,14 @@ pub struct ToolsetSnapshot {
     pub program: Option<ProgramSnapshot>,
 }
 
+impl ToolsetSnapshot {
+    /// All files that it is made of.
+    pub fn files(&self) -> impl Iterator<Item = &FileRef> {
+        let skills = self.agent_skills.iter().flat_map(|skill| skill.files.values());
+        skills.chain(self.program.iter().flat_map(|program| program.files.values()))
+    }
+}
+
 /// The code of such a toolset, for the executor's own MCP server.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

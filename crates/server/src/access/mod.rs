@@ -4,6 +4,7 @@
 pub(crate) mod caller;
 pub(crate) mod client;
 pub mod embedded;
+pub(crate) mod executor;
 pub(crate) mod issuers;
 pub(crate) mod noted;
 pub(crate) mod origin;

@@ -30,9 +30,11 @@ pub(crate) enum Permission {
     Machine,
     /// Whoever runs the server.
     Operator,
+    /// An executor, with its own token.
+    Executor,
 }
 
-use Permission::{Decide, Machine, Manage, Operator, Own, Person, Public, SignedIn, Use};
+use Permission::{Decide, Executor, Machine, Manage, Operator, Own, Person, Public, SignedIn, Use};
 
 /// Every operation, by name.
 const PERMISSIONS: &[(&str, Permission)] = &[
@@ -41,15 +43,21 @@ const PERMISSIONS: &[(&str, Permission)] = &[
     ("add_mcp_server", Manage),
     ("add_message", Use),
     ("adopt_toolset", Manage),
+    ("apply_run", Use),
+    ("ask_missing_blobs", Executor),
     ("call_tool", Use),
+    ("cancel_run", Use),
     ("cancel_tool_call", Use),
     ("change_password", Person),
     ("check_server", Machine),
     ("check_skill", Use),
     ("checkout_workspace", Use),
+    ("connect_executor", Executor),
     ("create_chat", Use),
     ("create_invitation", Manage),
     ("create_organization", Operator),
+    ("create_pairing_token", Manage),
+    ("create_run", Decide),
     ("create_token", Decide),
     ("create_toolset", Manage),
     ("decide_tool_call", Decide),
@@ -69,12 +77,15 @@ const PERMISSIONS: &[(&str, Permission)] = &[
     ("forget_mcp_server_client", Manage),
     ("fsck_workspace", Manage),
     ("gc_workspace", Manage),
+    ("get_attempt_blob", Executor),
     ("get_available_tools", Use),
     ("get_chat", Use),
     ("get_gallery_toolset", SignedIn),
     ("get_mcp_server", Use),
     ("get_mcp_server_pins", Use),
     ("get_organization", Use),
+    ("get_run", Use),
+    ("get_run_workspace", Use),
     ("get_server", Manage),
     ("get_session", SignedIn),
     ("get_settings", Use),
@@ -96,6 +107,7 @@ const PERMISSIONS: &[(&str, Permission)] = &[
     ("list_audit", Manage),
     ("list_chats", Use),
     ("list_connections", Decide),
+    ("list_executors", Use),
     ("list_gallery", SignedIn),
     ("list_identities", Person),
     ("list_importable_mcp_servers", Machine),
@@ -107,6 +119,7 @@ const PERMISSIONS: &[(&str, Permission)] = &[
     ("list_overrides", Use),
     ("list_pending_tool_calls", Use),
     ("list_processes", Use),
+    ("list_runs", Use),
     ("list_secrets", Manage),
     ("list_sessions", Person),
     ("list_tokens", Use),
@@ -116,8 +129,10 @@ const PERMISSIONS: &[(&str, Permission)] = &[
     ("list_toolsets", Use),
     ("list_workspace_manifests", Use),
     ("metrics", Public),
+    ("pair_executor", Public),
     ("prepare_toolset", Manage),
     ("publish_toolset", Manage),
+    ("put_attempt_blob", Executor),
     ("put_workspace_file", Use),
     ("read_importable_mcp_servers", Manage),
     ("read_invitation", Public),
@@ -130,7 +145,10 @@ const PERMISSIONS: &[(&str, Permission)] = &[
     ("resolve_tools", Use),
     ("restore_workspace_file", Use),
     ("retain", Machine),
+    ("retry_run", Decide),
+    ("revoke_executor", Manage),
     ("revoke_token", Decide),
+    ("run_events", Use),
     ("set_active_leaf", Use),
     ("set_mcp_server_client", Manage),
     ("set_override", Manage),
@@ -147,6 +165,7 @@ const PERMISSIONS: &[(&str, Permission)] = &[
     ("uninstall_toolset", Manage),
     ("unpublish_toolset", Manage),
     ("update_chat", Use),
+    ("update_executor", Manage),
     ("update_mcp_server", Manage),
     ("update_member", Manage),
     ("update_organization", Manage),
@@ -168,6 +187,7 @@ impl Permission {
             Manage => "manage",
             Machine => "machine",
             Operator => "operator",
+            Executor => "executor",
         }
     }
 
@@ -178,6 +198,7 @@ impl Permission {
             Public => vec![SecurityRequirement::default()],
             Person => vec![by("cookie")],
             Operator => vec![by("token")],
+            Executor => vec![by("executor")],
             SignedIn | Use | Own | Decide | Manage | Machine => vec![by("token"), by("cookie")],
         }
     }

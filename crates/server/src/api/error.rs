@@ -30,6 +30,8 @@ pub(crate) enum Code {
     McpServerNameConflict,
     AmbiguousServerId,
     PublicSlugConflict,
+    PairingTokenInvalid,
+    PairingTokenExpired,
     McpServerNotConnected,
     NeedsTrust,
     /// A tool is not what was accepted.
@@ -65,6 +67,8 @@ impl Code {
             Self::McpServerNameConflict => "MCP_SERVER_NAME_CONFLICT",
             Self::AmbiguousServerId => "AMBIGUOUS_SERVER_ID",
             Self::PublicSlugConflict => "PUBLIC_SLUG_CONFLICT",
+            Self::PairingTokenInvalid => "PAIRING_TOKEN_INVALID",
+            Self::PairingTokenExpired => "PAIRING_TOKEN_EXPIRED",
             Self::McpServerNotConnected => "MCP_SERVER_NOT_CONNECTED",
             Self::NeedsTrust => "NEEDS_TRUST",
             Self::Quarantined => "QUARANTINED",
@@ -91,8 +95,9 @@ impl Code {
             | Self::InvalidManifest
             | Self::InvalidSkillBundle
             | Self::InvalidMcpPlaceholder
-            | Self::McpServerNameConflict => StatusCode::BAD_REQUEST,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            | Self::McpServerNameConflict
+            | Self::PairingTokenExpired => StatusCode::BAD_REQUEST,
+            Self::Unauthorized | Self::PairingTokenInvalid => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
             Self::Conflict

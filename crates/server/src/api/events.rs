@@ -57,6 +57,8 @@ pub(crate) struct EventsQuery {
 /// - `mcp_server` `{"id","status","reason","since"}`: how an MCP server is now; what else there is to know of it, `get_mcp_server` says.
 /// - `process` `{"chatId","processes":[…]}`: what runs now of what calls left running, as `list_processes` shows it.
 /// - `members_changed` `{"userId","reason"}`: `joined`, `role`, `removed`, or, with `userId` null, `invitations`.
+/// - `run_changed` `{"runId","chatId","state","attempt"}`: a run of an agent is in another state; what happens in it, `run_events` tells.
+/// - `executor_changed` `{"executorId","connected"}`: an executor came or went.
 /// - `lagged` `{"missed"}`: so many events were missed, for they were not taken fast enough.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/events", tag = "events",

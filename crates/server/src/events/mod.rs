@@ -25,6 +25,8 @@ pub(crate) struct Event {
     pub(crate) org: OrgId,
     /// The chat it happened in; none if it concerns all of them.
     pub(crate) chat: Option<ChatId>,
+    /// The person whom alone it concerns, beside those who manage; none if it concerns everybody.
+    pub(crate) private_to: Option<UserId>,
     pub(crate) name: &'static str,
     pub(crate) data: Value,
 }
@@ -93,8 +95,20 @@ impl Events {
     }
 
     pub(crate) fn publish(&self, org: &OrgId, chat: Option<ChatId>, name: &'static str, data: Value) {
+        self.publish_to(org, chat, None, name, data);
+    }
+
+    /// The same for one person, and those who manage.
+    pub(crate) fn publish_to(
+        &self,
+        org: &OrgId,
+        chat: Option<ChatId>,
+        private_to: Option<UserId>,
+        name: &'static str,
+        data: Value,
+    ) {
         // It fails if nobody listens, which is fine.
-        let _ = self.sender.send(Arc::new(Event { org: org.clone(), chat, name, data }));
+        let _ = self.sender.send(Arc::new(Event { org: org.clone(), chat, private_to, name, data }));
     }
 
     /// Tools came, went or are other than before.

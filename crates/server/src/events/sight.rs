@@ -34,6 +34,11 @@ impl Sight {
     /// An event as this listener hears it; none if it does not.
     pub(crate) async fn see<'e>(&mut self, app: &App, event: &'e Event) -> Option<Cow<'e, Value>> {
         let whole = Cow::Borrowed(&event.data);
+        if let (Some(whose), Some(user)) = (event.private_to, self.audience.only())
+            && user != Some(whose)
+        {
+            return None;
+        }
         let Some(id) = toolset_of(event).filter(|_| self.audience != Audience::Everything) else { return Some(whole) };
         // That of the built-in tools is no id that a toolset could have.
         let Ok(toolset) = id.parse::<ToolsetId>() else { return Some(whole) };

@@ -14,7 +14,7 @@ pub(super) async fn own(app: &App, org: &OrgId, who: &str) -> Result<ChatId, Api
         }
         let title: Option<ChatTitle> = format!("MCP: {who}").parse().ok();
         let mut tx = app.store().write(org).await?;
-        let chat = tx.create_chat(&NewChat { title, tool_selectors: None }).await?;
+        let chat = tx.create_chat(&NewChat { title, ..NewChat::default() }).await?;
         let kept = tx.keep_chat_of(who, chat.id).await?;
         if kept != chat.id {
             // Somebody was quicker.

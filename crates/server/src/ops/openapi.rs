@@ -25,6 +25,8 @@ use crate::router::endpoints;
         (name = "organizations", description = "Tenants, their members, and ways in."),
         (name = "tokens", description = "Who may enter, and with which rights."),
         (name = "audit", description = "Who did what."),
+        (name = "runs", description = "Agents at work on executors, with a toolset."),
+        (name = "executors", description = "Machines that run agents."),
         (name = "operations", description = "For those who run the server."),
     ),
     security(("token" = [])),
@@ -40,6 +42,8 @@ impl Modify for Schemes {
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(scheme));
+        let executor = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        components.add_security_scheme("executor", SecurityScheme::Http(executor));
         let about = "What a browser gets when somebody signs in. The name has the port of the server in it.";
         let cookie = ApiKeyValue::with_description("kitbag_8700", about);
         components.add_security_scheme("cookie", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));

@@ -31,8 +31,20 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
      form-action 'self'";
 
 /// The addresses of the page, all of which can be linked to and loaded again.
-const VIEWS: [&str; 10] =
-    ["/chats", "/toolsets", "/gallery", "/servers", "/tools", "/files", "/settings", "/organization", "/you", "/o"];
+const VIEWS: [&str; 12] = [
+    "/chats",
+    "/toolsets",
+    "/gallery",
+    "/servers",
+    "/tools",
+    "/runs",
+    "/executors",
+    "/files",
+    "/settings",
+    "/organization",
+    "/you",
+    "/o",
+];
 
 #[derive(Deserialize)]
 pub(crate) struct IndexQuery {

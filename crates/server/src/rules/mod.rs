@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use kitbag_guard::dial::EgressPolicy;
 use kitbag_model::resolution::Lists;
-use kitbag_model::{OrgId, OrgSettings};
+use kitbag_model::{OrgId, OrgSettings, ToolsetId};
 use kitbag_store::{Store, StoreError};
 
 use crate::recent::Recent;
@@ -129,6 +129,11 @@ impl OrgRules {
         self.settings.resolution.lists().unwrap_or_default()
     }
 
+    /// The toolset that is used where none is named.
+    pub(crate) fn default_toolset(&self) -> Option<&ToolsetId> {
+        self.settings.toolsets.default_toolset_id.as_ref()
+    }
+
     pub(crate) fn calls_per_minute(&self) -> Option<Quota> {
         self.quota(
             "callsPerMinute",
@@ -150,6 +155,14 @@ impl OrgRules {
             "workspaceBytes",
             self.settings.quotas.workspace_bytes.map(|count| count.get()),
             self.limits.workspace_bytes,
+        )
+    }
+
+    pub(crate) fn executors_in_flight(&self) -> Option<Quota> {
+        self.quota(
+            "executorsInFlight",
+            self.settings.quotas.executors_in_flight.map(|count| count.get()),
+            self.limits.executors_in_flight,
         )
     }
 

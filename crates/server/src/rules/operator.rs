@@ -14,6 +14,8 @@ pub struct OrganizationRules {
     pub concurrent_calls: Option<u64>,
     /// The most bytes that all states of all its workspaces take.
     pub workspace_bytes: Option<u64>,
+    /// The most runs that executors have at the same time.
+    pub executors_in_flight: Option<u64>,
     /// The variables of the server's environment that its servers may refer to.
     pub variables: Option<Vec<String>>,
     /// What the names of these variables begin with in the server's environment, and not in what refers to them.
@@ -42,6 +44,7 @@ impl OrganizationsRules {
             calls_per_minute: own.calls_per_minute.or(all.calls_per_minute),
             concurrent_calls: own.concurrent_calls.or(all.concurrent_calls),
             workspace_bytes: own.workspace_bytes.or(all.workspace_bytes),
+            executors_in_flight: own.executors_in_flight.or(all.executors_in_flight),
             variables: own.variables.or_else(|| all.variables.clone()),
             variables_prefix: own.variables_prefix.or_else(|| all.variables_prefix.clone()),
             egress_allow: own.egress_allow.or_else(|| all.egress_allow.clone()),

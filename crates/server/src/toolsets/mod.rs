@@ -20,6 +20,7 @@ mod remove;
 mod servers;
 mod shelf;
 mod skills;
+mod snapshot;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 pub(crate) use servers::{LaunchChange, NewServer, ServerChange, Values};
 pub(crate) use shelf::Shelf;
 pub(crate) use skills::OfferedSkill;
+pub(crate) use snapshot::Snapshot;
 
 use crate::events::Events;
 use crate::recent::Recent;

@@ -348,7 +348,8 @@ impl Lease {
         tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         let roots = tx.manifest_roots(self.0.chat).await?;
         let kept = tx.nodes(self.0.chat).await?;
-        let of_calls = tx.call_blobs(self.0.chat).await?;
+        let mut besides = tx.call_blobs(self.0.chat).await?;
+        besides.extend(tx.run_blobs(self.0.chat).await?);
         drop(tx);
         let needed = self.work(move |_, nodes| Ok(care::needed(&roots, nodes))).await?;
         if let Some(problem) = needed.problems.into_iter().next() {
@@ -363,7 +364,7 @@ impl Lease {
         tx.commit().await?;
         self.step("nodes gone")?;
         let mut blobs = needed.blobs;
-        blobs.extend(of_calls);
+        blobs.extend(besides);
         let swept = self.change(move |workspace| workspace.sweep(&|hash| blobs.contains(hash), grace)).await?;
         Ok(Collected { nodes: dead.len(), blobs: swept.blobs, bytes: swept.bytes })
     }
@@ -373,14 +374,15 @@ impl Lease {
         let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
         tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         let roots = tx.manifest_roots(self.0.chat).await?;
-        let of_calls = tx.call_blobs(self.0.chat).await?;
+        let mut besides = tx.call_blobs(self.0.chat).await?;
+        besides.extend(tx.run_blobs(self.0.chat).await?);
         drop(tx);
         let states = roots.len();
         self.work(move |workspace, nodes| {
             // Not what is remembered: what is kept.
             let forgetful = NodeMap::default();
             let mut needed = care::needed(&roots, &nodes.with(&forgetful));
-            needed.blobs.extend(of_calls);
+            needed.blobs.extend(besides);
             let mut problems: Vec<String> = needed.problems.iter().map(ToString::to_string).collect();
             let mut mended = Vec::new();
             for hash in care::check_blobs(&needed.blobs, &**workspace.blobs())? {

@@ -9,6 +9,7 @@ mod error;
 mod lease;
 mod meter;
 mod nodes;
+mod run;
 mod upload;
 
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ use meter::{Meter, Metered, Meters};
 
 pub(crate) use error::WorkspaceError;
 pub(crate) use lease::Lease;
+pub(crate) use run::{Ended, RunEndError};
 pub(crate) use upload::Upload;
 
 /// So many workspaces are kept open when nobody uses them.

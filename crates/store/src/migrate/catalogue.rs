@@ -45,6 +45,7 @@ pub(crate) fn all() -> &'static [Migration] {
         14 "0014_settings",
         15 "0015_issuers",
         16 "0016_audit",
+        17 "0017_agent_runs",
     ]
 }
 

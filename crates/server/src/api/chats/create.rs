@@ -37,7 +37,8 @@ pub(crate) async fn create_chat(
     caller: MayUse,
     JsonBody(body): JsonBody<CreateChat>,
 ) -> Result<(StatusCode, Json<ChatView>), ApiError> {
-    let new = NewChat { title: title(body.title)?, tool_selectors: selectors(body.tool_selectors)? };
+    let (title, tool_selectors) = (title(body.title)?, selectors(body.tool_selectors)?);
+    let new = NewChat { title, tool_selectors, of_run: false };
     let mut tx = app.store().write(&caller.org).await?;
     let chat = tx.create_chat(&new).await?;
     tx.commit().await?;

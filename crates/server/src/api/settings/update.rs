@@ -64,6 +64,7 @@ fn within(settings: &OrgSettings, limits: &OrganizationRules) -> Result<(), ApiE
         ("quotas.callsPerMinute", quotas.calls_per_minute.map(|count| count.get()), limits.calls_per_minute),
         ("quotas.concurrentCalls", quotas.concurrent_calls.map(|count| count.get()), limits.concurrent_calls),
         ("quotas.workspaceBytes", quotas.workspace_bytes.map(|count| count.get()), limits.workspace_bytes),
+        ("quotas.executorsInFlight", quotas.executors_in_flight.map(|count| count.get()), limits.executors_in_flight),
     ] {
         if let (Some(wanted), Some(most)) = (wanted, most)
             && wanted > most

@@ -64,7 +64,7 @@ pub(crate) struct QuotasDoc {
     /// Bytes that all states of all workspaces take.
     #[schema(minimum = 1, maximum = 1_125_899_906_842_624_u64)]
     workspace_bytes: Option<u64>,
-    /// Runs that executors have at the same time. It is kept, and means nothing yet.
+    /// Runs that executors have at the same time; others wait.
     #[schema(minimum = 1, maximum = 10_000)]
     executors_in_flight: Option<u64>,
 }
@@ -117,6 +117,8 @@ pub(crate) struct LimitsView {
     concurrent_calls: Option<u64>,
     #[schema(required)]
     workspace_bytes: Option<u64>,
+    #[schema(required)]
+    executors_in_flight: Option<u64>,
     /// The variables that MCP servers may refer to; null is any, which `local` may.
     #[schema(required)]
     variables: Option<Vec<String>>,
@@ -128,6 +130,7 @@ impl LimitsView {
             calls_per_minute: limits.calls_per_minute,
             concurrent_calls: limits.concurrent_calls,
             workspace_bytes: limits.workspace_bytes,
+            executors_in_flight: limits.executors_in_flight,
             variables: (!is_local).then(|| limits.variables.unwrap_or_default()),
         }
     }

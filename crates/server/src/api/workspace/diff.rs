@@ -73,13 +73,22 @@ pub(crate) async fn diff_workspace(
     lease.active().await.map_err(explain(chat))?;
     let from = lease.manifest(manifest_id(&query.from)?).await.map_err(explain(chat))?;
     let to = lease.manifest(manifest_id(&query.to)?).await.map_err(explain(chat))?;
-    let changes = lease.diff(from.root, to.root).await.map_err(explain(chat))?;
-    let mut views = Vec::new();
-    for change in pair_renames(changes) {
-        let with_patch = views.len() < MOST_PATCHES;
-        views.push(view(&lease, change, with_patch).await.map_err(explain(chat))?);
-    }
+    let views = changes(&lease, from.root, to.root).await.map_err(explain(chat))?;
     Ok(Json(List::part("", views, None)))
+}
+
+/// What differs between two trees, by path.
+pub(crate) async fn changes(
+    lease: &Lease,
+    from: ContentHash,
+    to: ContentHash,
+) -> Result<Vec<ChangeView>, WorkspaceError> {
+    let mut views = Vec::new();
+    for change in pair_renames(lease.diff(from, to).await?) {
+        let with_patch = views.len() < MOST_PATCHES;
+        views.push(view(lease, change, with_patch).await?);
+    }
+    Ok(views)
 }
 
 /// A change, and what the path was called before.

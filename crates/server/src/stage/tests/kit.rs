@@ -86,6 +86,7 @@ impl Theatre {
             resolution: crate::ResolutionSettings::default(),
             organizations: crate::OrganizationsRules::default(),
             mcp_rate: 0,
+            runs: crate::runs::RunSettings::default(),
             issuers: Vec::new(),
             trusted_proxies: Vec::new(),
             page: PageFiles::Folder(PathBuf::new()),

@@ -1,0 +1,127 @@
+//! The end of a run: what came of it, and the files that it left, which may become the chat's next state.
+
+use std::collections::BTreeMap;
+
+use kitbag_cas::CasError;
+use kitbag_model::run::wire::{AttemptId, FileRef, FromServer};
+use kitbag_model::run::{Run, RunError, RunEventKind, RunOutcome, RunState};
+use kitbag_model::{Manifest, OrgId, WorkPath};
+use kitbag_store::NotHeld;
+
+use super::AgentRuns;
+use super::link::{Link, Over};
+use crate::workspaces::{Ended, RunEndError, WorkspaceError};
+
+type Files = BTreeMap<WorkPath, FileRef>;
+
+impl Link {
+    pub(super) async fn ended(
+        &mut self,
+        id: AttemptId,
+        mut outcome: RunOutcome,
+        files: Option<Files>,
+    ) -> Result<(), Over> {
+        if !outcome.state.is_over() {
+            let message = format!("its executor said that it ended as {}, which is no end", outcome.state);
+            let error = RunError { code: "INVALID_RESULT".to_owned(), message };
+            outcome = RunOutcome { state: RunState::Failed, output: None, error: Some(error), usage: outcome.usage };
+        }
+        let found = match self.whose(id).await? {
+            Some(org) => self.runs.0.store.read_beside(&org).await?.run(id.run_id).await?.map(|run| (org, run)),
+            None => None,
+        };
+        // Over, or gone with its chat.
+        let Some((org, run)) = found else { return self.not_held(id, NotHeld::Known).await };
+        match self.runs.finish(&org, &run, id, self.executor.id, outcome, files).await {
+            Ok(()) => {
+                self.held.remove(&id);
+                let seq = self.runs.0.store.read_beside(&org).await?.last_seq(id.run_id, id.attempt).await?;
+                self.say(&FromServer::Ack { id, seq, result: true }).await
+            }
+            Err(RunEndError::NotHeld(error)) => self.not_held(id, error).await,
+            Err(RunEndError::Workspace(WorkspaceError::Store(error))) => Err(error.into()),
+            Err(RunEndError::Workspace(error)) => {
+                tracing::error!(%error, run = %id.run_id, "the end of a run could not be recorded");
+                Err(Over::Wrong("the result could not be kept; come again".to_owned()))
+            }
+        }
+    }
+}
+
+impl AgentRuns {
+    async fn finish(
+        &self,
+        org: &OrgId,
+        run: &Run,
+        id: AttemptId,
+        executor: kitbag_model::ExecutorId,
+        outcome: RunOutcome,
+        files: Option<Files>,
+    ) -> Result<(), RunEndError> {
+        let ended = |files: Option<Files>| Ended {
+            run: id.run_id,
+            attempt: id.attempt,
+            executor,
+            outcome: outcome.clone(),
+            files,
+            began_with: run.pre_manifest_id,
+        };
+        let lease = self.0.workspaces.look(org, run.chat_id).await;
+        let had_files = files.is_some();
+        let (over, manifest, unkept) = match lease.finish_run(ended(files)).await {
+            Ok((over, manifest)) => (over, manifest, None),
+            // An answer is worth more than the files: it is not lost because they cannot be kept.
+            Err(RunEndError::Workspace(error)) if had_files && is_about_files(&error) => {
+                let (over, manifest) = lease.finish_run(ended(None)).await?;
+                (over, manifest, Some(format!("the files that it left could not be kept: {error}")))
+            }
+            Err(error) => return Err(error),
+        };
+        // Whoever makes the state the chat's own takes the lease itself.
+        drop(lease);
+        self.forget(id);
+        let told = match (unkept, manifest) {
+            (Some(reason), _) => Some(reason),
+            (None, Some(manifest)) if over.apply => self.apply(org, &over, &manifest).await,
+            (None, _) => None,
+        };
+        if let Some(message) = told {
+            self.note(org, &over, RunEventKind::Log { level: "warn".to_owned(), message }).await?;
+        }
+        self.tell_state(org, &over);
+        Ok(())
+    }
+
+    /// Makes what a run left the chat's next state, if the chat still stands where the run began. If not, why.
+    async fn apply(&self, org: &OrgId, run: &Run, manifest: &Manifest) -> Option<String> {
+        let by_hand = "the files that it left are kept, and can be brought into the chat by hand";
+        let lease = match self.0.workspaces.edit(org, run.chat_id).await {
+            Ok(lease) => lease,
+            Err(error) => return Some(format!("{error}; {by_hand}")),
+        };
+        let stands = match lease.current().await {
+            Ok(active) => active.map(|active| active.id),
+            Err(error) => return Some(format!("{error}; {by_hand}")),
+        };
+        if stands != run.pre_manifest_id {
+            return Some(format!("the chat's files changed while it ran; {by_hand}"));
+        }
+        lease.checkout(manifest).await.err().map(|error| format!("{error}; {by_hand}"))
+    }
+
+    /// Adds a line to what happened.
+    async fn note(&self, org: &OrgId, run: &Run, kind: RunEventKind) -> Result<(), NotHeld> {
+        let mut tx = self.0.store.write(org).await?;
+        tx.note_run(run.id, run.attempt, &kind).await?;
+        tx.commit_chat().await?;
+        Ok(())
+    }
+}
+
+fn is_about_files(error: &WorkspaceError) -> bool {
+    matches!(
+        error,
+        WorkspaceError::NoRoom(_)
+            | WorkspaceError::Cas(CasError::Missing { .. } | CasError::Limit { .. } | CasError::NoRoom { .. })
+    )
+}

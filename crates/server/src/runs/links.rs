@@ -1,0 +1,103 @@
+//! The executors that are connected to this server, and what is said to them from elsewhere.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kitbag_model::ExecutorId;
+use kitbag_model::run::wire::AttemptId;
+use tokio::sync::mpsc;
+
+/// What somebody wants of a connected executor.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// To end an attempt.
+    Cancel(AttemptId),
+    /// To go away for good.
+    Revoked,
+    /// To be looked at again: it has another name or other labels.
+    Changed,
+    /// To make room for a newer connection of itself.
+    Replaced,
+}
+
+/// A way to one connection. Two of one executor are told apart by their number.
+struct Way {
+    number: u64,
+    wishes: mpsc::UnboundedSender<Wish>,
+}
+
+#[derive(Default)]
+struct Known {
+    ways: HashMap<ExecutorId, Way>,
+    /// Those that were connected here, and left.
+    left: HashSet<ExecutorId>,
+    count: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Links(Mutex<Known>);
+
+impl Links {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An executor is connected. An older connection of it ends: the machine knows best which one works.
+    pub(super) fn add(&self, id: ExecutorId) -> (u64, mpsc::UnboundedReceiver<Wish>) {
+        let (wishes, receiver) = mpsc::unbounded_channel();
+        let mut known = self.known();
+        known.count += 1;
+        let number = known.count;
+        known.left.remove(&id);
+        if let Some(older) = known.ways.insert(id, Way { number, wishes }) {
+            let _ = older.wishes.send(Wish::Replaced);
+        }
+        (number, receiver)
+    }
+
+    /// That connection is over. Whether it was the newest of its executor.
+    pub(super) fn remove(&self, id: ExecutorId, number: u64) -> bool {
+        let mut known = self.known();
+        let is_newest = known.ways.get(&id).is_some_and(|way| way.number == number);
+        if is_newest {
+            known.ways.remove(&id);
+            known.left.insert(id);
+        }
+        is_newest
+    }
+
+    /// Says something to an executor, if it is connected here.
+    pub(super) fn say(&self, id: ExecutorId, wish: Wish) {
+        if let Some(way) = self.known().ways.get(&id) {
+            let _ = way.wishes.send(wish);
+        }
+    }
+
+    /// Whether it is connected here; none if nobody here knows.
+    pub(super) fn is_connected(&self, id: ExecutorId) -> Option<bool> {
+        let known = self.known();
+        match known.ways.contains_key(&id) {
+            true => Some(true),
+            false => known.left.contains(&id).then_some(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_connection_is_the_executor() {
+        let links = Links::default();
+        let id = ExecutorId::generate();
+        assert_eq!(links.is_connected(id), None);
+        let (first, mut heard) = links.add(id);
+        let (second, _kept) = links.add(id);
+        assert!(matches!(heard.try_recv(), Ok(Wish::Replaced)));
+        assert!(!links.remove(id, first), "the older one is not it any more");
+        assert_eq!(links.is_connected(id), Some(true));
+        assert!(links.remove(id, second));
+        assert_eq!(links.is_connected(id), Some(false));
+    }
+}

@@ -1,0 +1,60 @@
+//! Why a run waits, and which executors there are: what somebody wants to know who sees nothing happen.
+
+use kitbag_model::run::{Executor, Pool, Run, RunState};
+use kitbag_model::{ExecutorId, OrgId, Timestamp};
+use kitbag_store::StoreError;
+use serde_json::json;
+
+use super::AgentRuns;
+
+/// More executors than an organisation has.
+const ALL: u32 = 10_000;
+
+impl AgentRuns {
+    /// Whether an executor is connected: to this server, as it knows itself, or to another, as its last sign of life says.
+    pub(crate) fn is_connected(&self, executor: &Executor) -> bool {
+        let fresh = u32::try_from(2 * self.0.settings.heartbeat().as_secs().max(1)).unwrap_or(u32::MAX);
+        let recent = executor.last_seen_at.is_some_and(|at| Timestamp::now() < at.plus_seconds(fresh));
+        executor.revoked_at.is_none() && self.0.links.is_connected(executor.id).unwrap_or(recent)
+    }
+
+    /// How many runs of an organisation an executor has.
+    pub(crate) async fn in_flight(&self, org: &OrgId, id: ExecutorId) -> Result<usize, StoreError> {
+        Ok(self.0.store.read_beside(org).await?.runs_held_by(id).await?.len())
+    }
+
+    /// Why a run waits, in words; none if it does not.
+    pub(crate) async fn why_waiting(&self, org: &OrgId, run: &Run) -> Result<Option<String>, StoreError> {
+        let Some(config) = run.asked().filter(|_| run.state == RunState::Queued) else { return Ok(None) };
+        let quota = self.0.rules.of(org).await?.executors_in_flight();
+        if let Some(quota) = quota
+            && self.0.store.read_beside(org).await?.runs_in_flight().await? >= quota.most
+        {
+            return Ok(Some(quota.told("executors have as many runs as they may")));
+        }
+        let selector = &config.execution.selector;
+        let (home, whose) = match selector.pool {
+            Pool::Byon => (org.clone(), "of this organisation"),
+            Pool::Managed => (OrgId::local(), "of the operator"),
+        };
+        let all = self.0.store.read_beside(&home).await?.executors(None, ALL).await?.items;
+        let all: Vec<Executor> = all.into_iter().filter(|one| one.pool == selector.pool).collect();
+        let connected: Vec<&Executor> = all.iter().filter(|one| self.is_connected(one)).collect();
+        let fitting = connected.iter().filter(|one| selector.admits(config.engine.id, &one.candidate())).count();
+        Ok(Some(match (all.len(), connected.len(), fitting) {
+            (0, ..) => format!("there is no executor {whose} yet; pair one"),
+            (paired, 0, _) => format!("none of the {paired} executors {whose} is connected"),
+            (_, connected, 0) => format!(
+                "{connected} executors {whose} are connected, and none has the engine {} and what the selector asks for",
+                config.engine.id
+            ),
+            (_, _, fitting) => format!("the {fitting} executors that can take it have no room just now"),
+        }))
+    }
+
+    /// An executor came or went.
+    pub(super) fn tell_executor(&self, org: &OrgId, executor: &Executor, connected: bool) {
+        let data = json!({ "executorId": executor.id, "connected": connected });
+        self.0.events.publish(org, None, "executor_changed", data);
+    }
+}

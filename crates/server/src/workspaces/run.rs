@@ -1,0 +1,118 @@
+//! What a run of an agent does to a workspace: it begins with a state of it, and leaves one. The folder here is not touched: the agent
+//! has one of its own, elsewhere.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+
+use kitbag_cas::{CasError, Entry, Kind, tree};
+use kitbag_model::run::wire::FileRef;
+use kitbag_model::run::{Run, RunOutcome};
+use kitbag_model::{ContentHash, ExecutorId, Manifest, ManifestId, NewManifest, Source, WorkPath};
+use kitbag_store::{End, NotHeld};
+
+use super::{Lease, WorkspaceError};
+
+/// Why the end of a run was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunEndError {
+    #[error(transparent)]
+    NotHeld(#[from] NotHeld),
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+}
+
+/// An attempt that is over, as its executor tells it.
+pub(crate) struct Ended {
+    pub(crate) run: kitbag_model::RunId,
+    pub(crate) attempt: u32,
+    pub(crate) executor: ExecutorId,
+    pub(crate) outcome: RunOutcome,
+    pub(crate) files: Option<BTreeMap<WorkPath, FileRef>>,
+    pub(crate) began_with: Option<ManifestId>,
+}
+
+impl Lease {
+    /// Keeps the content of files that no state has, durably. Each must be what its hash says.
+    pub(crate) async fn take_files(&self, files: Vec<(PathBuf, ContentHash)>) -> Result<(), WorkspaceError> {
+        self.work(move |workspace, _| {
+            let writer = workspace.blobs().writer()?;
+            for (path, hash) in files {
+                let failed = |source| CasError::Io { path: path.clone(), source };
+                let (_, found) = writer.put_file(&File::open(&path).map_err(failed)?)?;
+                if found != hash {
+                    return Err(CasError::Corrupt { hash }.into());
+                }
+            }
+            Ok(writer.finish().map(drop)?)
+        })
+        .await
+    }
+
+    /// Those of these contents that are not here.
+    pub(crate) async fn missing(&self, hashes: Vec<ContentHash>) -> Result<Vec<ContentHash>, WorkspaceError> {
+        self.work(move |workspace, _| {
+            let blobs = workspace.blobs();
+            let mut missing = Vec::new();
+            for hash in hashes {
+                if !blobs.contains(&hash)? {
+                    missing.push(hash);
+                }
+            }
+            Ok(missing)
+        })
+        .await
+    }
+
+    /// The files of a state, as an executor is told them. Links and empty folders stay here: an agent's folder begins without them.
+    pub(crate) async fn files_of(&self, manifest: ManifestId) -> Result<BTreeMap<WorkPath, FileRef>, WorkspaceError> {
+        let root = self.manifest(manifest).await?.root;
+        let entries = self.entries(root).await?;
+        let file = |(path, entry): (WorkPath, Entry)| {
+            let executable = match entry.kind {
+                Kind::File => false,
+                Kind::Executable => true,
+                Kind::Link | Kind::Folder => return None,
+            };
+            Some((path, FileRef { sha256: entry.hash, size: entry.size, executable }))
+        };
+        Ok(entries.into_iter().filter_map(file).collect())
+    }
+
+    /// Records the end of a run together with the state that it left. The chat stays where it is.
+    pub(crate) async fn finish_run(&self, ended: Ended) -> Result<(Run, Option<Manifest>), RunEndError> {
+        let tree = match &ended.files {
+            Some(files) => Some(self.tree_of(files).await?),
+            None => None,
+        };
+        let mut tx = self.0.workspaces.store.write(&self.0.org).await.map_err(WorkspaceError::from)?;
+        let mut manifest = None;
+        if let Some(tree) = &tree {
+            tx.add_nodes(self.0.chat, &tree.new_nodes).await.map_err(WorkspaceError::from)?;
+            let new = NewManifest {
+                parent: ended.began_with,
+                root: tree.root,
+                source: Source::ToolRun,
+                source_ref: Some(ended.run.to_string()),
+            };
+            manifest = Some(tx.add_manifest(self.0.chat, &new).await.map_err(WorkspaceError::from)?);
+        }
+        let end = End { outcome: &ended.outcome, manifest: manifest.as_ref().map(|manifest| manifest.id) };
+        let run = tx.finish_run(ended.run, ended.attempt, ended.executor, end).await?;
+        tx.commit_chat().await.map_err(WorkspaceError::from)?;
+        Ok((run, manifest))
+    }
+
+    /// The tree of files whose content is here, all of it.
+    async fn tree_of(&self, files: &BTreeMap<WorkPath, FileRef>) -> Result<tree::Tree, WorkspaceError> {
+        let hashes = files.values().map(|file| file.sha256).collect();
+        if let Some(hash) = self.missing(hashes).await?.first() {
+            return Err(CasError::Missing { hash: *hash }.into());
+        }
+        let entry = |(path, file): (&WorkPath, &FileRef)| {
+            let kind = if file.executable { Kind::Executable } else { Kind::File };
+            (path.clone(), Entry { kind, size: file.size, hash: file.sha256 })
+        };
+        Ok(tree::build(&files.iter().map(entry).collect()))
+    }
+}

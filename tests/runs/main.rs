@@ -1,0 +1,19 @@
+//! Runs of agents from outside: the real program on both databases, and executors that speak its wire.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "../http/browsers.rs"]
+mod browsers;
+mod dispatch;
+mod ending;
+mod files;
+mod kit;
+mod machine;
+mod many;
+mod pairing;
+mod real;
+mod restarting;
+mod tenants;
+mod toolsets;
+mod whole;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_kitbag");
