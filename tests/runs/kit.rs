@@ -113,7 +113,7 @@ pub(crate) struct Executor {
 impl Paired {
     /// Connects, says hello, and is welcome.
     pub(crate) async fn connect(&self, capacity: u32, holding: &[AttemptId]) -> Executor {
-        self.connect_with(&EngineId::ALL.to_vec(), capacity, holding).await
+        self.connect_with(EngineId::ALL, capacity, holding).await
     }
 
     pub(crate) async fn connect_with(&self, engines: &[EngineId], capacity: u32, holding: &[AttemptId]) -> Executor {
@@ -129,6 +129,7 @@ impl Paired {
     }
 
     /// Only opens the connection.
+    #[allow(clippy::disallowed_methods, reason = "to the server of the test itself")]
     pub(crate) async fn dial(&self) -> Result<Executor, Error> {
         let mut request = self.url.as_str().into_client_request().unwrap();
         request.headers_mut().insert("authorization", format!("Bearer {}", self.token).parse().unwrap());

@@ -166,6 +166,7 @@ fn address(server: &Server) -> String {
     server.url.trim_start_matches("http://").to_owned()
 }
 
+#[allow(clippy::disallowed_methods, reason = "to the server of the test itself")]
 async fn carry(mut here: TcpStream, to: String, mut cut: watch::Receiver<bool>) {
     let Ok(mut there) = TcpStream::connect(to).await else { return };
     tokio::select! {

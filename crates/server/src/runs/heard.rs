@@ -67,18 +67,10 @@ impl Link {
                         self.say(&FromServer::Cancel { id }).await?;
                     }
                 }
-                // Its result is known: it may forget it.
-                Err(NotHeld::Known) => {
-                    let seq = tx.last_seq(id.run_id, id.attempt).await?;
+                Err(error) => {
                     drop(tx);
-                    self.held.remove(&id);
-                    self.say(&FromServer::Ack { id, seq, result: true }).await?;
+                    self.not_held(id, error).await?;
                 }
-                Err(NotHeld::Lost(reason)) => {
-                    drop(tx);
-                    self.drop_attempt(id, &reason).await?;
-                }
-                Err(NotHeld::Store(error)) => return Err(error.into()),
             }
         }
         Ok(())
@@ -134,6 +126,7 @@ impl Link {
     /// What is said to an executor whose word does not count.
     pub(super) async fn not_held(&mut self, id: AttemptId, error: NotHeld) -> Result<(), Over> {
         match error {
+            // Everything of it is known, the result too: it may forget it.
             NotHeld::Known => {
                 self.held.remove(&id);
                 self.say(&FromServer::Ack { id, seq: u64::MAX, result: true }).await

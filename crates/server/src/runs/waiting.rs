@@ -40,14 +40,21 @@ impl AgentRuns {
         let all = self.0.store.read_beside(&home).await?.executors(None, ALL).await?.items;
         let all: Vec<Executor> = all.into_iter().filter(|one| one.pool == selector.pool).collect();
         let connected: Vec<&Executor> = all.iter().filter(|one| self.is_connected(one)).collect();
-        let fitting = connected.iter().filter(|one| selector.admits(config.engine.id, &one.candidate())).count();
-        Ok(Some(match (all.len(), connected.len(), fitting) {
+        let fits = |one: &&&Executor| selector.admits(config.engine.id, &one.candidate());
+        let fitting: Vec<&Executor> = connected.iter().filter(fits).copied().collect();
+        // One of the operator's is busy for others, too, of whom nothing is told here.
+        let mut has_room = false;
+        for one in fitting.iter().filter(|one| one.pool == Pool::Byon) {
+            has_room |= self.in_flight(org, one.id).await? < one.capacity as usize;
+        }
+        Ok(Some(match (all.len(), connected.len(), fitting.len()) {
             (0, ..) => format!("there is no executor {whose} yet; pair one"),
             (paired, 0, _) => format!("none of the {paired} executors {whose} is connected"),
             (_, connected, 0) => format!(
                 "{connected} executors {whose} are connected, and none has the engine {} and what the selector asks for",
                 config.engine.id
             ),
+            _ if has_room => "an executor is about to take it".to_owned(),
             (_, _, fitting) => format!("the {fitting} executors that can take it have no room just now"),
         }))
     }
