@@ -68,7 +68,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
 
     test(`no view keeps anybody out (${colorScheme})`, async ({ kitbag, page }) => {
       // As many views as there are.
-      test.setTimeout(300_000);
+      test.setTimeout(420_000);
       const example = await fill(kitbag);
       const atWork = await work(kitbag, example.chat);
       await kitbag.ask('POST', '/toolsets/sales/publish', { publicSlug: 'sales' });

@@ -153,6 +153,12 @@ export class Executor {
     return run as Message & { id: Attempt };
   }
 
+  /** Gives the run that it has back: somebody else may do it. */
+  refuse(id: Attempt, reason: string): void {
+    this.holding.delete(id.runId);
+    this.say({ type: 'refused', id, reason });
+  }
+
   /** Tells what happened, and waits until the server has it. */
   async tell(id: Attempt, ...kinds: Record<string, unknown>[]): Promise<void> {
     const held = this.holding.get(id.runId)!;

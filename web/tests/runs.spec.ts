@@ -62,6 +62,7 @@ test('what the dialog shows to type makes this machine an executor, until it is 
   await kitbag.open(page, '/executors?pair=1');
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('button', { name: 'Make a token' }).click();
+  await expect(dialog.locator('pre')).toHaveCount(2);
   const shown = await dialog.locator('pre').allTextContents();
   const env = { PATH: process.env.PATH, HOME: kitbag.data, KITBAG_DATA: join(kitbag.data, 'executor') };
   const type = (command: string) => spawn(PROGRAM, command.split(' ').slice(1), { env, stdio: 'ignore' });
@@ -178,6 +179,26 @@ test('nothing is missed and nothing comes twice when the connection breaks', asy
   await executor.disconnect();
 });
 
+test('what was begun, given back and begun anew is told apart', async ({ kitbag, page }) => {
+  const executor = await Executor.start(kitbag);
+  const run = await ask(kitbag);
+  await kitbag.open(page, `/runs/${run}`);
+  const { id } = await executor.take();
+  await executor.tell(id, { kind: 'text', text: 'one' });
+  await expect(feed(page)).toContainText('one');
+  executor.refuse(id, 'the machine goes to sleep');
+  const again = await executor.take();
+  expect(again.id).toEqual({ runId: run, attempt: 2 });
+  await executor.tell(again.id, { kind: 'text', text: 'two' });
+  await expect(feed(page)).toContainText(/one.*Attempt 2.*the machine goes to sleep.*two/is);
+  await expect(states(page)).toContainText('Waits again');
+  await expect(states(page)).toContainText('Given to workshop');
+  await expect(page.getByText('Attempt 2 of 3')).toBeVisible();
+  await executor.end(again.id, answered('Done.'));
+  await expect(page.getByRole('region', { name: 'Answer' })).toContainText('Done.');
+  await executor.disconnect();
+});
+
 test('a run is cancelled, done again, and both are compared', async ({ kitbag, page }) => {
   const executor = await Executor.start(kitbag);
   const first = await ask(kitbag, task, { name: 'Greeting' });
@@ -219,8 +240,19 @@ test('a run is cancelled, done again, and both are compared', async ({ kitbag, p
 
 test('what is wrong with what is asked for is said at its field', async ({ kitbag, page }) => {
   await Executor.start(kitbag, 'west', ['gpu']).then((executor) => executor.disconnect());
-  await kitbag.open(page, '/runs?new=1');
+  await kitbag.open(page, '/runs');
   const dialog = page.getByRole('dialog', { name: 'New run' });
+  const opener = page.getByRole('button', { name: 'New run' }).first();
+  await opener.click();
+  await expect(dialog.getByLabel('What the agent is to do')).toBeFocused();
+  await page.keyboard.type('Count to ten.');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect(opener).toBeFocused();
+  // What was written is there again.
+  await opener.click();
+  await expect(dialog.getByLabel('What the agent is to do')).toHaveValue('Count to ten.');
+  await dialog.getByLabel('What the agent is to do').fill('');
   const start = () => dialog.getByRole('button', { name: 'Start the run' }).click();
   const told = async (label: string, words: RegExp) => {
     await start();

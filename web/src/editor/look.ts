@@ -101,18 +101,18 @@ const words = HighlightStyle.define([
   { tag: tags.invalid, color: 'var(--bad)' },
 ]);
 
-/** What differs between two texts. */
+/** What differs between two texts. It is underlined: on a second, deeper ground not every colour of code could be read. */
 export const differences = EditorView.theme({
   '&': { height: 'auto' },
   '&.cm-merge-a .cm-changedLine, .cm-deletedChunk': { backgroundColor: 'var(--removed)' },
   '&.cm-merge-b .cm-changedLine, .cm-inlineChangedLine': { backgroundColor: 'var(--added)' },
   '&.cm-merge-a .cm-changedText, .cm-deletedChunk .cm-deletedText, &.cm-merge-b .cm-deletedText': {
-    background: 'color-mix(in oklab, var(--bad) 24%, transparent)',
-    borderRadius: '2px',
+    background: 'none',
+    boxShadow: 'inset 0 -2px color-mix(in oklab, var(--bad) 55%, transparent)',
   },
   '&.cm-merge-b .cm-changedText': {
-    background: 'color-mix(in oklab, var(--good) 28%, transparent)',
-    borderRadius: '2px',
+    background: 'none',
+    boxShadow: 'inset 0 -2px color-mix(in oklab, var(--good) 55%, transparent)',
   },
   '&.cm-merge-a .cm-changedLineGutter, .cm-deletedLineGutter': { background: 'var(--bad)' },
   '&.cm-merge-b .cm-changedLineGutter': { background: 'var(--good)' },

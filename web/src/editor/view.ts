@@ -202,7 +202,7 @@ export function difference(
     reading,
     differences,
     EditorState.readOnly.of(true),
-    EditorView.contentAttributes.of({ 'aria-readonly': 'true' }),
+    EditorView.contentAttributes.of({ 'aria-readonly': 'true', tabindex: '0' }),
     keymap.of([...defaultKeymap, ...searchKeymap]),
     named({ label, filename }, place),
   ];
