@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use url::Url;
 
-use super::twin::{Stub, Twin, ok};
+use super::twin::{Answer, Stub, Twin, ok};
 use crate::dial::{EgressPolicy, OriginClient, Unsent};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -101,9 +101,10 @@ async fn many_at_once_have_a_connection_each() {
 
 #[tokio::test]
 async fn a_name_is_judged_for_every_connection() {
-    let twin = Twin::start(|_| ok("here")).await;
+    // It hangs up after each answer and says so, so that the second request is a connection of its own.
+    let said = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\nhere";
+    let twin = Twin::start(|_| Answer::Say(said.to_owned())).await;
     let url = twin.named("rebind.example", "/a?b=c");
-    // The twin hangs up after each answer, so that the second request is a connection of its own.
     let names = Stub::new(&[&["127.0.0.1"], &["169.254.169.254"]]);
     let client = OriginClient::looking_up(names, &url, &twin.policy(), MINUTE).await.unwrap();
     assert_eq!(ask(&client, Method::GET, &url, None).await.unwrap(), "here");
