@@ -6,6 +6,7 @@ mod config;
 mod gallery;
 mod mcp;
 mod resolve;
+mod runs;
 mod toolsets;
 
 use std::path::Path;
@@ -215,7 +216,20 @@ fn help_version_and_completions() {
     let database = TestDatabase::sqlite();
     let program = Program::on(BINARY, &database);
     let help = program.run(&["--help"]).stdout;
-    for command in ["serve", "chat", "workspace", "toolset", "tool", "mcp", "admin", "doctor", "completions"] {
+    for command in [
+        "serve",
+        "chat",
+        "workspace",
+        "toolset",
+        "tool",
+        "mcp",
+        "admin",
+        "doctor",
+        "completions",
+        "run",
+        "runs",
+        "executor",
+    ] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
     }
     let version = program.run(&["--version"]).stdout;
@@ -225,7 +239,7 @@ fn help_version_and_completions() {
         assert!(program.run(&["completions", shell]).stdout.contains("kitbag"), "{shell}");
     }
     assert_failed(&program.run(&["chta"]), 2, "chat");
-    assert_failed(&program.run(&["run", "--prompt", "x"]), 2, "not part of this version");
+    assert_failed(&program.run(&["run"]), 2, "PROMPT");
     assert_failed(&program.run(&[]), 2, "Usage");
     // A reader that stops early is no error.
     assert_eq!(program.run(&["serve", "--help"]).code, Some(0));
