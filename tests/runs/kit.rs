@@ -135,6 +135,8 @@ impl Paired {
         request.headers_mut().insert("authorization", format!("Bearer {}", self.token).parse().unwrap());
         let address = self.url.strip_prefix("ws://").unwrap().split('/').next().unwrap().to_owned();
         let stream = TcpStream::connect(address).await.map_err(Error::Io)?;
+        // Two small messages in a row are not held back, as the executor's own are not.
+        stream.set_nodelay(true).unwrap();
         let (socket, _) = tokio_tungstenite::client_async(request, stream).await?;
         Ok(Executor { socket })
     }
