@@ -97,13 +97,17 @@ on_both! {
         // By hand it is.
         server.post(&format!("{RUNS}/{run}/apply"), &json!({})).await.expect(200);
         assert_eq!(read(&server, &chat, "notes.txt").await.as_deref(), Some("runner beans"));
-        // The next run begins there, brings nothing that is known, and becomes the next state by itself.
+        // The next run begins there, brings nothing that is known, and becomes the next state by itself. A link, of which executors are not
+        // told, stays.
+        let home = database.data().join(format!("chats/{chat}/workspace"));
+        std::os::unix::fs::symlink("notes.txt", home.join("latest")).unwrap();
         let next = ask(&server, &body).await;
         let job = executor.given().await;
         assert_eq!(job.files.len(), 2);
         assert_eq!(end_with(&server, &paired, &mut executor, job.id, &[("notes.txt", "runner beans")]).await, 0);
         until(&server, next, "succeeded").await;
         assert_eq!(read(&server, &chat, "new/plan.md").await, None);
+        assert_eq!(std::fs::read_link(home.join("latest")).unwrap().to_str(), Some("notes.txt"));
         // An earlier state can be begun with, too.
         let body = json!({ "config": config("gateway.codex.v2"), "workspace": { "chatId": chat, "manifestId": pre } });
         ask(&server, &body).await;

@@ -69,12 +69,8 @@ impl Lease {
         let root = self.manifest(manifest).await?.root;
         let entries = self.entries(root).await?;
         let file = |(path, entry): (WorkPath, Entry)| {
-            let executable = match entry.kind {
-                Kind::File => false,
-                Kind::Executable => true,
-                Kind::Link | Kind::Folder => return None,
-            };
-            Some((path, FileRef { sha256: entry.hash, size: entry.size, executable }))
+            let executable = entry.kind == Kind::Executable;
+            is_told(entry.kind).then_some((path, FileRef { sha256: entry.hash, size: entry.size, executable }))
         };
         Ok(entries.into_iter().filter_map(file).collect())
     }
@@ -82,7 +78,7 @@ impl Lease {
     /// Records the end of a run together with the state that it left. The chat stays where it is.
     pub(crate) async fn finish_run(&self, ended: Ended) -> Result<(Run, Option<Manifest>), RunEndError> {
         let tree = match &ended.files {
-            Some(files) => Some(self.tree_of(files).await?),
+            Some(files) => Some(self.tree_of(files, ended.began_with).await?),
             None => None,
         };
         let mut tx = self.0.workspaces.store.write(&self.0.org).await.map_err(WorkspaceError::from)?;
@@ -103,8 +99,12 @@ impl Lease {
         Ok((run, manifest))
     }
 
-    /// The tree of files whose content is here, all of it.
-    async fn tree_of(&self, files: &BTreeMap<WorkPath, FileRef>) -> Result<tree::Tree, WorkspaceError> {
+    /// The tree of files whose content is here, all of it, with what the executor was not told of: it cannot have taken that away.
+    async fn tree_of(
+        &self,
+        files: &BTreeMap<WorkPath, FileRef>,
+        began_with: Option<ManifestId>,
+    ) -> Result<tree::Tree, WorkspaceError> {
         let hashes = files.values().map(|file| file.sha256).collect();
         if let Some(hash) = self.missing(hashes).await?.first() {
             return Err(CasError::Missing { hash: *hash }.into());
@@ -113,6 +113,45 @@ impl Lease {
             let kind = if file.executable { Kind::Executable } else { Kind::File };
             (path.clone(), Entry { kind, size: file.size, hash: file.sha256 })
         };
-        Ok(tree::build(&files.iter().map(entry).collect()))
+        let mut entries: BTreeMap<WorkPath, Entry> = files.iter().map(entry).collect();
+        if let Some(manifest) = began_with {
+            let root = self.manifest(manifest).await?.root;
+            let untold = self.entries(root).await?.into_iter().filter(|(_, entry)| !is_told(entry.kind));
+            let kept: Vec<(WorkPath, Entry)> = untold.filter(|(path, _)| has_room(path, &entries)).collect();
+            entries.extend(kept);
+        }
+        Ok(tree::build(&entries))
+    }
+}
+
+/// Whether an executor is told of such a thing.
+fn is_told(kind: Kind) -> bool {
+    matches!(kind, Kind::File | Kind::Executable)
+}
+
+/// Whether nothing is in the place of a path, above it or below it.
+fn has_room(path: &WorkPath, entries: &BTreeMap<WorkPath, Entry>) -> bool {
+    let text = path.as_str();
+    let above = text.match_indices('/').map(|(end, _)| &text[..end]);
+    let below = format!("{text}/");
+    !entries.contains_key(text)
+        && above.into_iter().all(|folder| !entries.contains_key(folder))
+        && !entries.keys().any(|other| other.as_str().starts_with(&below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_way_is_not_kept() {
+        let entry = Entry::folder();
+        let entries: BTreeMap<WorkPath, Entry> =
+            ["a.txt", "src/main.rs"].map(|path| (path.parse().unwrap(), entry)).into();
+        for (path, has) in
+            [("link", true), ("src/link", true), ("a.txt", false), ("src", false), ("a.txt/x", false), ("a.tx", true)]
+        {
+            assert_eq!(has_room(&path.parse().unwrap(), &entries), has, "{path}");
+        }
     }
 }
