@@ -64,7 +64,11 @@ async fn claims(store: &Store) {
         loop {
             let mut tx = store.write(&OrgId::local()).await.unwrap();
             let lease_until = Timestamp::now().plus_seconds(60);
-            let got = tx.claim_runs(Claim { executor: &executor, most: 1, lease_until }).await.unwrap().len();
+            let got = tx
+                .claim_runs(Claim { executor: &executor, most: 1, lease_until }, &mut |_, _| true)
+                .await
+                .unwrap()
+                .len();
             tx.commit_chat().await.unwrap();
             count += got;
             if got == 0 {

@@ -99,6 +99,48 @@ on_both! {
         assert_eq!(executor.given().await.id.run_id, asked[2]);
     }
 
+    /// Two that could both take a run take turns, whichever is quicker.
+    async fn who_had_nothing_for_longest_comes_next(database: TestDatabase) {
+        let server = serve(&database);
+        let mut one = pair(&server, &json!({})).await.connect(10, &[]).await;
+        let mut other = pair(&server, &json!({})).await.connect(10, &[]).await;
+        let mut turns = Vec::new();
+        for _ in 0..6 {
+            let run = ask(&server, &json!({ "config": config("gateway.codex.v2") })).await;
+            let (is_one, job) = tokio::select! {
+                job = one.given() => (true, job),
+                job = other.given() => (false, job),
+            };
+            assert_eq!(job.id.run_id, run);
+            let link = if is_one { &mut one } else { &mut other };
+            link.ended(job.id, "done").await;
+            link.acknowledged(job.id).await;
+            turns.push(is_one);
+        }
+        assert!(turns.windows(2).all(|pair| pair[0] != pair[1]), "{turns:?}");
+    }
+
+    /// One that is half full gets nothing while another is empty, however many it could take.
+    async fn who_is_emptier_comes_first(database: TestDatabase) {
+        let server = serve(&database);
+        let large = pair(&server, &json!({})).await;
+        let mut large_link = large.connect(8, &[]).await;
+        let mut config_of_large = config("gateway.codex.v2");
+        config_of_large["execution"] = json!({ "selector": { "executorId": large.id } });
+        for _ in 0..4 {
+            ask(&server, &json!({ "config": config_of_large })).await;
+            large_link.given().await;
+        }
+        let mut small = pair(&server, &json!({})).await.connect(3, &[]).await;
+        // Empty, then a third full: before one that is half full. Two thirds full: after it.
+        for _ in 0..2 {
+            let run = ask(&server, &json!({ "config": config("gateway.codex.v2") })).await;
+            assert_eq!(small.given().await.id.run_id, run);
+        }
+        let run = ask(&server, &json!({ "config": config("gateway.codex.v2") })).await;
+        assert_eq!(large_link.given().await.id.run_id, run);
+    }
+
     /// What does not speak the wire is told so and hears no more.
     async fn a_connection_that_is_no_executor(database: TestDatabase) {
         let server = serve(&database);

@@ -172,8 +172,9 @@ on_both! {
         let run = ask(&server, &json!({ "config": config("gateway.codex.v2") })).await;
         at_it(&server, run).await;
         network.cut();
-        // It ends while nobody can hear of it.
+        // It ends while nobody can hear of it, and nobody can for half a minute.
         agent.go();
+        tokio::time::sleep(std::time::Duration::from_secs(30)).await;
         while server.get(EXECUTORS).await.expect(200)["items"][0]["connected"] == true {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }

@@ -53,8 +53,12 @@ impl Server {
         let ready = line.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("no ready line; it said:\n{}", said(&log)));
         let address = ready.strip_prefix("kitbag listening on ").unwrap_or_else(|| panic!("odd ready line: {ready}"));
         let (url, token) = address.split_once("/?token=").unwrap_or((address.trim_end_matches('/'), ""));
-        let client =
-            reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(DEADLINE);
+        // A connection is not kept as long as the server keeps it: one that the server just closes must not be asked.
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .pool_idle_timeout(Duration::from_secs(10))
+            .timeout(DEADLINE);
         Self {
             url: url.to_owned(),
             token: token.to_owned(),

@@ -1,6 +1,7 @@
 //! One executor that is connected: what it says is heard, and while it has room it is given what it may take.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, timeout};
 
 use super::AgentRuns;
+use super::choose::{Plan, Standing};
 use super::links::Wish;
 
 /// The most bytes of one message of an executor. An answer may have a million characters, and a batch has many events.
@@ -56,12 +58,16 @@ pub(super) struct Link {
     pub(super) runs: AgentRuns,
     /// The organisation that it was paired with.
     pub(super) home: OrgId,
-    pub(super) executor: Executor,
+    pub(super) executor: Arc<Executor>,
+    /// Which of its connections this is.
+    number: u64,
     socket: WebSocket,
     /// The attempts that it has, and whose they are.
     pub(super) held: HashMap<AttemptId, OrgId>,
     /// When it may be given something again.
     pub(super) not_before: Instant,
+    /// When it was given something last, as a number that grows.
+    given: u64,
 }
 
 impl AgentRuns {
@@ -69,8 +75,16 @@ impl AgentRuns {
     pub(crate) async fn connected(&self, home: OrgId, executor: Executor, socket: WebSocket) {
         let id = executor.id;
         let (number, wishes) = self.0.links.add(id);
-        let (held, not_before) = (HashMap::new(), Instant::now());
-        let mut link = Link { runs: self.clone(), home: home.clone(), executor, socket, held, not_before };
+        let mut link = Link {
+            runs: self.clone(),
+            home: home.clone(),
+            executor: Arc::new(executor),
+            number,
+            socket,
+            held: HashMap::new(),
+            not_before: Instant::now(),
+            given: 0,
+        };
         let over = match link.greet().await {
             Ok(()) => {
                 tracing::info!(executor = %id, engines = link.executor.engines.len(), "an executor is connected");
@@ -110,7 +124,7 @@ impl Link {
         // Not merely what was known at the door: it may have been taken out just now.
         let known = tx.executor(self.executor.id).await?.filter(|known| known.revoked_at.is_none());
         tx.commit_chat().await?;
-        self.executor = known.ok_or(Over::Revoked)?;
+        self.executor = Arc::new(known.ok_or(Over::Revoked)?);
         let settings = self.runs.0.settings;
         let seconds = |span: Duration| u32::try_from(span.as_secs().max(1)).unwrap_or(u32::MAX);
         self.say(&FromServer::Welcome {
@@ -129,6 +143,7 @@ impl Link {
         let lease = self.runs.0.settings.lease;
         let mut silent_until = Instant::now() + lease;
         loop {
+            self.stand();
             let next = tokio::select! {
                 biased;
                 _ = over.wait_for(|over| *over) => return Over::Stopping,
@@ -168,8 +183,23 @@ impl Link {
     /// What is said of the executor may have changed, here or by another server.
     pub(super) async fn look_again(&mut self) -> Result<(), Over> {
         let found = self.runs.0.store.read_beside(&self.home).await?.executor(self.executor.id).await?;
-        self.executor = found.filter(|executor| executor.revoked_at.is_none()).ok_or(Over::Revoked)?;
+        let found = found.filter(|executor| executor.revoked_at.is_none()).ok_or(Over::Revoked)?;
+        self.executor = Arc::new(found);
         Ok(())
+    }
+
+    /// Lets the other connections know how it stands with this one.
+    fn stand(&self) {
+        self.runs.0.links.stands(
+            self.number,
+            Standing {
+                executor: Arc::clone(&self.executor),
+                home: self.home.clone(),
+                held: self.held.len(),
+                is_open: Instant::now() >= self.not_before,
+                given: self.given,
+            },
+        );
     }
 
     /// Gives the executor what it may take, as far as it has room.
@@ -225,13 +255,22 @@ impl Link {
             None => room,
         };
         let lease_until = self.runs.lease_until();
-        let claimed = tx.claim_runs(Claim { executor: &self.executor, most, lease_until }).await?;
+        let mut plan = Plan::new(&self.executor, &self.home, self.runs.0.links.standings());
+        let claim = Claim { executor: &self.executor, most, lease_until };
+        let claimed = tx.claim_runs(claim, &mut |config, since| plan.takes(config, since)).await?;
         if claimed.is_empty() {
             return Ok(Vec::new());
         }
         tx.commit_chat().await?;
+        self.given = self.runs.0.links.tick();
         for run in &claimed {
+            self.held.insert(AttemptId { run_id: run.id, attempt: run.attempt }, org.clone());
             self.runs.tell_state(org, run);
+        }
+        self.stand();
+        if plan.left > 0 {
+            // Whoever should take those may have looked before this executor was full.
+            self.runs.wake();
         }
         Ok(claimed.into_iter().map(|run| (org.clone(), run)).collect())
     }
@@ -246,6 +285,7 @@ impl Link {
             }
             Err(error) => {
                 tracing::error!(run = %run.id, %error, "a run could not be put together");
+                self.held.remove(&id);
                 self.runs.release(&org, id, &format!("it could not be put together: {error}")).await?;
                 Ok(())
             }

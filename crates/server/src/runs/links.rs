@@ -7,6 +7,8 @@ use kitbag_model::ExecutorId;
 use kitbag_model::run::wire::AttemptId;
 use tokio::sync::mpsc;
 
+use super::choose::Standing;
+
 /// What somebody wants of a connected executor.
 #[derive(Debug)]
 pub(super) enum Wish {
@@ -24,6 +26,8 @@ pub(super) enum Wish {
 struct Way {
     number: u64,
     wishes: mpsc::UnboundedSender<Wish>,
+    /// How it stands with it, once it has said what it is.
+    standing: Option<Standing>,
 }
 
 #[derive(Default)]
@@ -31,6 +35,7 @@ struct Known {
     ways: HashMap<ExecutorId, Way>,
     /// Those that were connected here, and left.
     left: HashSet<ExecutorId>,
+    /// Counts connections, and what is given to them.
     count: u64,
 }
 
@@ -49,7 +54,7 @@ impl Links {
         known.count += 1;
         let number = known.count;
         known.left.remove(&id);
-        if let Some(older) = known.ways.insert(id, Way { number, wishes }) {
+        if let Some(older) = known.ways.insert(id, Way { number, wishes, standing: None }) {
             let _ = older.wishes.send(Wish::Replaced);
         }
         (number, receiver)
@@ -64,6 +69,26 @@ impl Links {
             known.left.insert(id);
         }
         is_newest
+    }
+
+    /// How it stands with a connection now.
+    pub(super) fn stands(&self, number: u64, standing: Standing) {
+        let mut known = self.known();
+        if let Some(way) = known.ways.get_mut(&standing.executor.id).filter(|way| way.number == number) {
+            way.standing = Some(standing);
+        }
+    }
+
+    /// How it stands with everybody who is connected.
+    pub(super) fn standings(&self) -> Vec<Standing> {
+        self.known().ways.values().filter_map(|way| way.standing.clone()).collect()
+    }
+
+    /// A number that is larger than all before.
+    pub(super) fn tick(&self) -> u64 {
+        let mut known = self.known();
+        known.count += 1;
+        known.count
     }
 
     /// Says something to an executor, if it is connected here.

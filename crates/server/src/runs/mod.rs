@@ -7,6 +7,7 @@
 mod ask;
 mod assign;
 mod cancel;
+mod choose;
 mod finish;
 mod heard;
 mod link;

@@ -1,11 +1,11 @@
 //! Giving runs to executors.
 
-use kitbag_model::run::{Executor, Run, RunState};
+use kitbag_model::run::{Executor, Run, RunConfig, RunState};
 use kitbag_model::{RunId, Timestamp};
 
 use super::read::{RunRow, select};
 use crate::error::StoreError;
-use crate::row::At;
+use crate::row::{At, row};
 use crate::tx::{Inner, WriteTx, execute, on};
 
 /// So many that wait are looked at at once, at the most. An executor that fits none of them looks at the next.
@@ -22,105 +22,92 @@ pub struct Claim<'a> {
     pub lease_until: Timestamp,
 }
 
-/// Those that wait, oldest first, behind one. On PostgreSQL a run that somebody else just takes is passed over instead of waited for.
-macro_rules! waiting {
-    ($rest:literal) => {
+/// Takes a run that still waits. On PostgreSQL one that somebody else just takes is passed over instead of waited for; it is locked by who
+/// takes it and not by who looks, or lookers would hide it from whoever should have it.
+macro_rules! take {
+    ($id:literal) => {
         concat!(
-            "SELECT q.run_id FROM run_queue q
-             WHERE q.organization_id = $1 AND q.pool = $2 AND q.lease_until IS NULL
-               AND (q.since > $3 OR (q.since = $3 AND q.run_id > $4))
-             ORDER BY q.since, q.run_id LIMIT $5 ",
-            $rest
+            "UPDATE agent_runs SET state = 'leased', attempt = attempt + 1, executor_id = $3, lease_until = $4
+             WHERE organization_id = $1 AND state = 'queued' AND id = ",
+            $id
         )
     };
 }
 
+row!(WaitingRow { run_id: String, since: At });
+
 impl WriteTx {
-    /// Gives an executor runs that wait and that it may take, oldest first.
-    pub async fn claim_runs(&mut self, claim: Claim<'_>) -> Result<Vec<Run>, StoreError> {
+    /// Gives an executor runs that wait and that it may take, oldest first. Of each that it could take is asked whether it should, with
+    /// the time since when it waits.
+    pub async fn claim_runs(
+        &mut self,
+        claim: Claim<'_>,
+        should: &mut (dyn FnMut(&RunConfig, Timestamp) -> bool + Send),
+    ) -> Result<Vec<Run>, StoreError> {
         let mut claimed = Vec::new();
         let mut behind = (At(Timestamp::EPOCH), String::new());
         while claimed.len() < claim.most {
-            // No more than it may have: on PostgreSQL whoever looks keeps others from what it looks at.
-            let wanted = (claim.most - claimed.len()).min(LOOKED_AT);
-            let ids = self.waiting_behind(&claim, &behind, wanted).await?;
-            let Some(last) = ids.last() else { break };
-            let (_, since) = self.queued(last).await?;
-            behind = (since, last.clone());
-            for id in &ids {
-                if let Some(run) = self.claim_one(id, &claim).await? {
+            let rows = self.waiting_behind(&claim, &behind).await?;
+            let were_all = rows.len() < LOOKED_AT;
+            for row in &rows {
+                if claimed.len() == claim.most {
+                    break;
+                }
+                if let Some(run) = self.claim_one(row, &claim, should).await? {
                     claimed.push(run);
                 }
             }
-            if ids.len() < wanted {
-                break;
+            match rows.into_iter().next_back() {
+                Some(last) if !were_all => behind = (last.since, last.run_id),
+                _ => break,
             }
         }
         Ok(claimed)
     }
 
+    /// Those that wait, oldest first, behind one.
     async fn waiting_behind(
         &mut self,
         claim: &Claim<'_>,
         (since, id): &(At, String),
-        wanted: usize,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<WaitingRow>, StoreError> {
         let (org, pool) = (self.org.as_str(), claim.executor.pool.as_str());
-        let wanted = i64::try_from(wanted).unwrap_or(i64::MAX);
-        let ids = match &mut self.inner {
-            Inner::Sqlite(tx) => {
-                sqlx::query_scalar(waiting!(""))
-                    .bind(org)
-                    .bind(pool)
-                    .bind(*since)
-                    .bind(id.as_str())
-                    .bind(wanted)
-                    .fetch_all(&mut **tx)
-                    .await?
-            }
-            Inner::Postgres(tx) => {
-                sqlx::query_scalar(waiting!("FOR UPDATE SKIP LOCKED"))
-                    .bind(org)
-                    .bind(pool)
-                    .bind(*since)
-                    .bind(id.as_str())
-                    .bind(wanted)
-                    .fetch_all(&mut **tx)
-                    .await?
-            }
-        };
-        Ok(ids)
-    }
-
-    async fn queued(&mut self, id: &str) -> Result<(String, At), StoreError> {
         Ok(on!(self, c => sqlx::query_as(
-            "SELECT run_id, since FROM run_queue WHERE organization_id = $1 AND run_id = $2")
-            .bind(self.org.as_str()).bind(id).fetch_one(c))?)
+            "SELECT run_id, since FROM run_queue
+             WHERE organization_id = $1 AND pool = $2 AND lease_until IS NULL AND (since > $3 OR (since = $3 AND run_id > $4))
+             ORDER BY since, run_id LIMIT $5")
+            .bind(org).bind(pool).bind(*since).bind(id.as_str()).bind(LOOKED_AT as i64).fetch_all(c))?)
     }
 
-    /// One run, if the executor may take it and nobody else has.
-    async fn claim_one(&mut self, id: &str, claim: &Claim<'_>) -> Result<Option<Run>, StoreError> {
-        let row: Option<RunRow> = on!(self, c => sqlx::query_as(select!("AND id = $2 AND state = 'queued'"))
+    /// One run, if the executor may and should take it and nobody else has.
+    async fn claim_one(
+        &mut self,
+        row: &WaitingRow,
+        claim: &Claim<'_>,
+        should: &mut (dyn FnMut(&RunConfig, Timestamp) -> bool + Send),
+    ) -> Result<Option<Run>, StoreError> {
+        let id = row.run_id.as_str();
+        let found: Option<RunRow> = on!(self, c => sqlx::query_as(select!("AND id = $2 AND state = 'queued'"))
             .bind(self.org.as_str()).bind(id).fetch_optional(c))?;
-        let Some(run) = row.map(Run::try_from).transpose()? else { return Ok(None) };
-        let fits = run
-            .asked()
-            .is_some_and(|config| config.execution.selector.admits(config.engine.id, &claim.executor.candidate()));
-        if !fits {
+        let Some(run) = found.map(Run::try_from).transpose()? else { return Ok(None) };
+        let Some(config) = run.asked() else { return Ok(None) };
+        let fits = config.execution.selector.admits(config.engine.id, &claim.executor.candidate());
+        if !fits || !should(&config, row.since.0) {
             return Ok(None);
         }
-        let lease = At(claim.lease_until);
-        let taken = execute!(
-            self,
-            sqlx::query(
-                "UPDATE agent_runs SET state = 'leased', attempt = attempt + 1, executor_id = $3, lease_until = $4
-                 WHERE organization_id = $1 AND id = $2 AND state = 'queued'"
-            )
-            .bind(self.org.as_str())
-            .bind(id)
-            .bind(claim.executor.id.to_string())
-            .bind(lease)
-        )?;
+        let (org, executor, lease) = (self.org.as_str(), claim.executor.id.to_string(), At(claim.lease_until));
+        let taken = match &mut self.inner {
+            Inner::Sqlite(tx) => {
+                let query = sqlx::query(take!("$2"));
+                query.bind(org).bind(id).bind(executor).bind(lease).execute(&mut **tx).await?.rows_affected()
+            }
+            Inner::Postgres(tx) => {
+                let query = sqlx::query(take!(
+                    "(SELECT id FROM agent_runs WHERE organization_id = $1 AND id = $2 FOR UPDATE SKIP LOCKED)"
+                ));
+                query.bind(org).bind(id).bind(executor).bind(lease).execute(&mut **tx).await?.rows_affected()
+            }
+        };
         if taken == 0 {
             return Ok(None);
         }
