@@ -102,6 +102,7 @@ pub async fn run(setup: Setup, stop: watch::Receiver<Stop>) -> io::Result<End> {
         patience: setup.patience,
         keep_folders: setup.keep_folders,
         limits: setup.limits,
+        busy: watch::Sender::new(0),
     });
     let end = tokio::select! {
         () = connections(&workshop, &greeting) => End::Revoked,
@@ -112,6 +113,7 @@ pub async fn run(setup: Setup, stop: watch::Receiver<Stop>) -> io::Result<End> {
         desk.give_back();
         until(&desk, KILLING, |desk| desk.working() == 0).await;
     }
+    workshop.cleared(LAST_WORDS).await;
     Ok(end)
 }
 

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kitbag_model::WorkPath;
 use kitbag_model::run::wire::{Assignment, AttemptId, FileRef};
 use kitbag_model::run::{RunEventKind, RunOutcome, RunState};
 use serde_json::json;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::collect::{CollectLimits, Collected, collect};
 use super::desk::{Desk, Stops};
@@ -38,13 +40,35 @@ pub struct Workshop {
     pub keep_folders: bool,
     /// What is kept of a folder.
     pub limits: CollectLimits,
+    /// How many attempts are not cleared away yet. Their end is told before their folder goes.
+    pub busy: watch::Sender<usize>,
+}
+
+/// An attempt that is not cleared away yet, also if its task breaks off.
+struct Busy(Arc<Workshop>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.send_modify(|attempts| *attempts -= 1);
+    }
 }
 
 impl Workshop {
     /// Begins an attempt. It tells the desk when it is over, whatever happens.
     pub fn begin(self: &Arc<Self>, job: Box<Assignment>, stops: Stops) {
         let this = self.clone();
-        tokio::spawn(async move { this.work(Arc::from(job), stops).await });
+        self.busy.send_modify(|attempts| *attempts += 1);
+        let busy = Busy(self.clone());
+        tokio::spawn(async move {
+            this.work(Arc::from(job), stops).await;
+            drop(busy);
+        });
+    }
+
+    /// Waits until nothing of any attempt is left to clear away, and not longer than `long`.
+    pub async fn cleared(&self, long: Duration) {
+        let mut busy = self.busy.subscribe();
+        let _ = timeout(long, busy.wait_for(|attempts| *attempts == 0)).await;
     }
 
     async fn work(self: Arc<Self>, job: Arc<Assignment>, stops: Stops) {
