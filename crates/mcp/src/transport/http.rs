@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use kitbag_guard::dial::Answer;
+use kitbag_guard::dial::{Answer, Events};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::events::Events;
 use super::outbox::Outbox;
 use super::web::{Web, is_kind, with};
 use super::{Link, Outgoing};

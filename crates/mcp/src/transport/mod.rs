@@ -1,7 +1,6 @@
 //! The ways to a server: a child's pipes, streamable HTTP, and the older HTTP with a stream of events. They carry bytes and
 //! know nothing of what is in them beyond what they have to put beside them.
 
-mod events;
 pub(crate) mod http;
 mod outbox;
 pub(crate) mod sse;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use http::Method;
 use http::header::{HeaderMap, HeaderValue};
-use kitbag_guard::dial::Answer;
+use kitbag_guard::dial::{Answer, Event, Events};
 use tokio::task::JoinHandle;
 use url::Url;
 
-use super::events::{Event, Events};
 use super::outbox::Outbox;
 use super::web::{Web, is_kind, with};
 use super::{Link, Outgoing, WebServer};

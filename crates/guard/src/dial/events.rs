@@ -1,22 +1,24 @@
-//! Server-sent events out of bytes, as the specification has it: any line end, cut anywhere.
+//! Server-sent events out of bytes, as the specification has it: any line end, cut anywhere. Whoever reads an answer that comes bit by bit
+//! reads it with this, so that one event's size is bounded everywhere.
 
 use std::time::Duration;
 
 /// One event.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct Event {
+pub struct Event {
     /// Empty for an ordinary message.
     pub kind: String,
+    /// Its lines, with a line feed between them.
     pub data: String,
 }
 
 /// More than one event may hold.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct TooLong;
+pub struct TooLong;
 
 /// The state between two pieces.
 #[derive(Debug)]
-pub(super) struct Events {
+pub struct Events {
     longest: usize,
     line: Vec<u8>,
     /// The last byte was a carriage return, so that a line feed right after it ends no other line.
@@ -34,7 +36,7 @@ pub(super) struct Events {
 
 impl Events {
     /// `longest` is the most bytes of one event.
-    pub(super) fn new(longest: usize) -> Self {
+    pub fn new(longest: usize) -> Self {
         Self {
             longest,
             line: Vec::new(),
@@ -49,12 +51,12 @@ impl Events {
     }
 
     /// The same for the stream that takes this one up again.
-    pub(super) fn again(&self) -> Self {
+    pub fn again(&self) -> Self {
         Self { last_id: self.last_id.clone(), retry: self.retry, ..Self::new(self.longest) }
     }
 
     /// Takes a piece and says which events are whole now.
-    pub(super) fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, TooLong> {
+    pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, TooLong> {
         let mut whole = Vec::new();
         let mut rest = piece;
         while let Some(&first) = rest.first() {
