@@ -1,9 +1,9 @@
 //! One attempt at a run, from what the server says of it to how it ended.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kitbag_model::run::wire::{Assignment, ToolsetSnapshot};
-use kitbag_model::run::{Application, EngineId, Profile, RunConfig, RunEventKind, RunOutcome, RunState};
+use kitbag_model::run::{Application, Profile, RunConfig, RunEventKind, RunOutcome, RunState};
 use tokio::sync::watch;
 
 use crate::Failure;
@@ -93,12 +93,12 @@ async fn work(
         servers.add_own(how);
     }
     servers.hide(keys(&machine.variables));
-    link(&folder.work(), profile, config.engine.id, !skills.is_empty())?;
     tell(what_applies(job, &config, &servers, &skills));
     let installed = find(config.engine.id, &machine.programs, &machine.variables).await?;
     let start = Start {
         config: &config,
         folder,
+        files: &job.files,
         servers: &servers,
         skills: &skills,
         skills_folder: &folder.work().join(profile.skills_folder()),
@@ -107,7 +107,6 @@ async fn work(
     };
     let (plan, listener) = plan(&start)?;
     let (ended, used) = drive(plan, &folder.work(), listener, &config.limits, &servers, cancel, tell).await;
-    unlink(&folder.work(), profile, config.engine.id);
     unstage(&skills, profile, &folder.work());
     Ok(outcome(&config, &form, ended, used).await)
 }
@@ -133,43 +132,6 @@ fn what_applies(job: &Assignment, config: &RunConfig, servers: &ReadyServers, sk
             servers: servers.servers.iter().map(|server| server.name.clone()).collect(),
             skills: skills.to_vec(),
         },
-    }
-}
-
-/// None of the engines looks for skills where the gateway's profile puts them: a link leads there from where each does.
-fn link(work: &Path, profile: Profile, engine: EngineId, any: bool) -> Result<(), Failure> {
-    let read = looks_in(engine);
-    if !any || profile == Profile::Node {
-        return Ok(());
-    }
-    let made = || {
-        let folder = work.join(read);
-        match std::fs::create_dir(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        std::os::unix::fs::symlink(Path::new("..").join(profile.skills_folder()), folder.join("skills"))
-    };
-    made().map_err(|error| {
-        Failure::new(
-            "SKILL_STAGING_FAILED",
-            format_args!("{read}/skills could not be made, where {engine} looks: {error}"),
-        )
-    })
-}
-
-fn looks_in(engine: EngineId) -> &'static str {
-    if engine == EngineId::Codex { ".agents" } else { ".claude" }
-}
-
-/// Takes the link away again: it is no work of the agent's. What cannot be removed is a file like others.
-fn unlink(work: &Path, profile: Profile, engine: EngineId) {
-    let folder = work.join(looks_in(engine));
-    let link = folder.join("skills");
-    let is_ours = std::fs::read_link(&link).is_ok_and(|to| to == Path::new("..").join(profile.skills_folder()));
-    if profile == Profile::Gateway && is_ours && std::fs::remove_file(&link).is_ok() {
-        // Only if nothing else is in it.
-        let _ = std::fs::remove_dir(&folder);
     }
 }
 

@@ -57,8 +57,11 @@ fn settings(start: &Start<'_>) -> PathBuf {
     start.folder.home().join("claude")
 }
 
-/// Shows it the skills as its user's. Settings of the project are never read: they are files of the run, and may name commands to run, a
-/// helper to ask for keys, and another address for the model.
+/// A plugin that is built in, with a skill of its own. What turns off its bundled skills leaves it on.
+const PLUGIN: &str = "cc-plugin-plugin-authoring@builtin";
+
+/// Shows it the skills as its user's, and none of its own. Settings of the project are never read: they are files of the run, and may
+/// name commands to run, a helper to ask for keys, and another address for the model.
 pub(super) fn show_skills(start: &Start<'_>) -> Result<(), Failure> {
     let skills = settings(start).join("skills");
     let show = || {
@@ -66,7 +69,9 @@ pub(super) fn show_skills(start: &Start<'_>) -> Result<(), Failure> {
         let shown = |id: &String| std::os::unix::fs::symlink(start.skills_folder.join(id), skills.join(id));
         start.skills.iter().try_for_each(shown)
     };
-    show().map_err(|error: std::io::Error| Failure::new("SKILL_STAGING_FAILED", error))
+    show().map_err(|error: std::io::Error| Failure::new("SKILL_STAGING_FAILED", error))?;
+    let off = json!({ "enabledPlugins": { PLUGIN: false } });
+    write_private(&settings(start).join("settings.json"), &off.to_string())
 }
 
 /// The schema that its answer must fit, if it can be told: it answers with a tool, whose arguments are an object.

@@ -43,6 +43,7 @@ pub fn plan(start: &Start<'_>) -> Result<Plan, Failure> {
     std::fs::create_dir_all(&home).map_err(|error| failed(&error))?;
     let settings = toml::to_string(&settings(start)?).map_err(|error| failed(&error))?;
     write_private(&home.join("config.toml"), &settings)?;
+    show_skills(start)?;
     let mut args = ["exec", "--json", "--skip-git-repo-check"].map(str::to_owned).to_vec();
     if let Output::Json { json_schema: Some(schema) } = &start.config.output
         && is_strict(&Value::Object(schema.clone()))
@@ -59,6 +60,29 @@ pub fn plan(start: &Start<'_>) -> Result<Plan, Failure> {
         // It has no place for who it is to be, so that comes first.
         stdin: start.whole_prompt(),
     })
+}
+
+/// Shows it the skills as its user's, in its home. The link leads to the whole folder, so that it tells its model where in the run's folder
+/// they are: from there all tools can read them. What of the run's own is in that folder is off, as everywhere: see [`skills`].
+fn show_skills(start: &Start<'_>) -> Result<(), Failure> {
+    if start.skills.is_empty() {
+        return Ok(());
+    }
+    let folder = start.folder.home().join(".agents");
+    let show = || {
+        std::fs::create_dir_all(&folder)?;
+        std::os::unix::fs::symlink(start.skills_folder, folder.join("skills"))
+    };
+    show().map_err(|error: std::io::Error| Failure::new("SKILL_STAGING_FAILED", error))
+}
+
+/// The skills of a run are those of its toolset. It has no switch for those that it finds in the folder in which it works
+/// (`.agents/skills`, and `.codex/skills` even of a project that nobody trusts), so each of the run's own is named.
+fn skills(start: &Start<'_>) -> Value {
+    let work = start.folder.work();
+    let own = start.files.keys().filter(|path| path.name() == "SKILL.md");
+    let off: Vec<Value> = own.map(|path| json!({ "path": work.join(path), "enabled": false })).collect();
+    json!({ "bundled": { "enabled": false }, "config": off })
 }
 
 /// Whether OpenAI takes a schema for its answers: every object in it has all its properties, and no others. Any other is told in words.
@@ -85,6 +109,8 @@ struct Settings {
     sandbox_mode: &'static str,
     web_search: &'static str,
     check_for_update_on_startup: bool,
+    project_doc_max_bytes: u32,
+    project_root_markers: [&'static str; 0],
     features: Map<String, Value>,
     skills: Value,
     tools: Value,
@@ -114,8 +140,10 @@ fn settings(start: &Start<'_>) -> Result<Settings, Failure> {
         web_search: if allows("web_search") { "live" } else { "disabled" },
         check_for_update_on_startup: false,
         features: features.map(|(name, on)| (name.to_owned(), json!(on))).collect(),
-        // The skills of a run are those of its toolset.
-        skills: json!({ "bundled": { "enabled": false } }),
+        // What the run's files and the folders above have to say to it (`AGENTS.md`) is not read.
+        project_doc_max_bytes: 0,
+        project_root_markers: [],
+        skills: skills(start),
         tools: json!({ "experimental_request_user_input": { "enabled": false } }),
         model_providers: provider.map(|provider| ("configured".to_owned(), provider)).into_iter().collect(),
         mcp_servers: servers.collect::<Result<_, Failure>>()?,

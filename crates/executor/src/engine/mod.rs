@@ -14,6 +14,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use kitbag_model::WorkPath;
+use kitbag_model::run::wire::FileRef;
 use kitbag_model::run::{EngineId, Output, RunConfig};
 use serde_json::Value;
 
@@ -66,6 +68,8 @@ pub struct Start<'a> {
     pub config: &'a RunConfig,
     /// The run's folder.
     pub folder: &'a RunFolder,
+    /// The files that the run began with. They are somebody's, and say nothing to the engine: see its settings.
+    pub files: &'a BTreeMap<WorkPath, FileRef>,
     /// The servers it gets.
     pub servers: &'a ReadyServers,
     /// The skills that were staged.

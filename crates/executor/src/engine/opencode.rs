@@ -1,6 +1,8 @@
 //! OpenCode: `opencode run --format json`. It calls a tool `<server>_<tool>`; a server that is registered as `mcp__<server>_` has
 //! tools whose names are those that all engines share.
 
+use std::path::PathBuf;
+
 use serde_json::{Map, Value, json};
 
 use super::{Heard, Listener, Plan, Start, command_line, text, tokens, write_private};
@@ -15,6 +17,9 @@ const MODELS: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 const BEFORE: &str = "mcp__";
 const BEHIND: &str = "_";
 
+/// The one skill that it brings along, about settings of its own.
+const BUILT_IN: &str = "customize-opencode";
+
 /// How it is started.
 pub fn plan(start: &Start<'_>) -> Result<Plan, Failure> {
     let file = start.folder.home().join("opencode.json");
@@ -26,6 +31,9 @@ pub fn plan(start: &Start<'_>) -> Result<Plan, Failure> {
         ("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned()),
         // Settings of the project are files of the run, and may name commands to run and another address for the model.
         ("OPENCODE_DISABLE_PROJECT_CONFIG", "1".to_owned()),
+        // So are skills in `.claude` and `.agents`, there and in every folder above, and `CLAUDE.md`.
+        ("OPENCODE_DISABLE_CLAUDE_CODE", "1".to_owned()),
+        ("OPENCODE_DISABLE_EXTERNAL_SKILLS", "1".to_owned()),
         ("OPENCODE_DISABLE_SHARE", "1".to_owned()),
     ];
     // Without a title it would ask the model for one. That a server is not there it tells in its log alone.
@@ -75,10 +83,19 @@ fn settings(start: &Start<'_>) -> Value {
     let more = config.tools.allow.iter().filter(|name| !is_own(name));
     tools.extend(more.map(|tool| (tool.clone(), json!(true))));
     let model = start.model();
-    json!({
+    let mut settings = json!({
         "autoupdate": false, "share": "disabled", "mcp": servers, "tools": tools, "model": model, "small_model": model,
         "provider": providers(start), "experimental": { "mcp_timeout": config.limits.timeout_ms },
-    })
+    });
+    if !start.skills.is_empty() {
+        // Each by itself: what else is beside them is the run's own.
+        let paths: Vec<PathBuf> = start.skills.iter().map(|id| start.skills_folder.join(id)).collect();
+        settings["skills"] = json!({ "paths": paths });
+        // One of the toolset's by that name takes the place of the built-in one.
+        let built_in = if start.skills.iter().any(|id| id == BUILT_IN) { "allow" } else { "deny" };
+        settings["permission"] = json!({ "skill": { "*": "allow", BUILT_IN: built_in } });
+    }
+    settings
 }
 
 /// Where models are, if this machine says so. `local/<name>` is one behind a server that speaks as OpenAI once did, as most do.

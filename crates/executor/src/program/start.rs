@@ -41,7 +41,7 @@ pub(super) async fn run(place: &Place, flags: StartFlags, voice: Voice) -> Resul
         engines.extend(found.ok().map(|version| FoundEngine { id: engine, version }));
     }
     if engines.is_empty() {
-        voice.note("no agent was found on the path: this executor takes runs, and all of them will fail");
+        voice.note("no agent was found on the path: this executor is given no runs until it is started with one");
     }
     let server = credentials.server.to_string();
     let link = Link::new(&credentials, &route(&flags.route)?).await;

@@ -56,7 +56,7 @@ async fn what_the_agent_left_goes_up_and_only_what_is_missing_travels() {
     let script = "cat a.txt > copy; printf 'new\\n' > deep.txt; mkdir -p deep/er; mv deep.txt deep/er/new; rm gone.txt
         printf 'known' > known; printf '#!/bin/sh' > run.sh; chmod +x run.sh
         ln -s /etc/passwd leak; ln -s / root; mkfifo pipe; printf '*.log\\n' > .kitbagignore; echo x > noise.log
-        test -e skills/hello/SKILL.md && test -e .agents/skills/hello/SKILL.md && say staged";
+        test -e skills/hello/SKILL.md && test -e $HOME/.agents/skills/hello/SKILL.md && say staged";
     let mut job = with_skill(&server, job(script));
     job.keep_files = true;
     job.files = files(&[("a.txt", kept(&server, "alpha")), ("gone.txt", kept(&server, "gone"))]);

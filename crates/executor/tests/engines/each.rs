@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kitbag_model::run::wire::ServerSnapshot;
-use kitbag_model::run::{EngineId, RunEventKind, RunState};
+use kitbag_model::run::{Application, EngineId, NotApplied, RunEventKind, RunState};
 use serde_json::{Value, json};
 
 use crate::dialled::Dialled;
-use crate::kit::{ABOUT, KEY, Kit, SECRET, everything, processes, server};
+use crate::kit::{ABOUT, GREET, KEY, Kit, Over, SECRET, everything, processes, server};
 
 fn echo() -> Value {
     json!({ "tool": "mcp__every__echo", "arguments": { "message": "hello" } })
@@ -19,13 +19,27 @@ fn get_env(engine: EngineId) -> &'static str {
     if engine == EngineId::Codex { "mcp__every__get_env" } else { "mcp__every__get-env" }
 }
 
-/// Where an engine looks for skills, and where they are.
-fn skill_folders(engine: EngineId) -> [&'static str; 2] {
-    match engine {
-        EngineId::Codex => ["skills", ".agents/skills"],
-        EngineId::ClaudeAgentSdk => [".claude/skills"; 2],
-        EngineId::Claude | EngineId::OpenCode => ["skills", ".claude/skills"],
-    }
+/// Where skills are.
+fn skills_folder(engine: EngineId) -> &'static str {
+    if engine == EngineId::ClaudeAgentSdk { ".claude/skills" } else { "skills" }
+}
+
+/// The skills that the model was told of at first, by their names.
+fn told_of(engine: EngineId, kit: &Kit) -> Vec<String> {
+    let (begin, end) = match engine {
+        EngineId::Codex => ("### Available skills", "</skills_instructions>"),
+        EngineId::OpenCode => ("<available_skills>", "</available_skills>"),
+        EngineId::Claude | EngineId::ClaudeAgentSdk => ("available for use with the Skill tool:", "</system-reminder>"),
+    };
+    let first = kit.model.asked()[0].to_string();
+    let Some((_, list)) = first.split_once(begin) else { return Vec::new() };
+    let lines = list.split_once(end).expect("the list ends").0.split("\\n").map(str::trim);
+    let name = |line: &str| {
+        let item = line.strip_prefix("- ").and_then(|item| item.split_once(':'));
+        let tag = line.strip_prefix("<name>").and_then(|item| item.split_once('<'));
+        item.or(tag).map(|(name, _)| name.to_owned())
+    };
+    lines.filter_map(name).collect()
 }
 
 /// The tools that an engine has besides those of the servers.
@@ -47,10 +61,9 @@ async fn works(engine: EngineId) {
                 return;
             }
             looked += 1;
-            for folder in skill_folders(engine) {
-                let read = |name: &str| std::fs::read_to_string(work.join(folder).join("greet").join(name)).unwrap();
-                assert!(read("SKILL.md").contains(ABOUT) && read("notes.md").contains("last"));
-            }
+            let skill = work.join(skills_folder(engine)).join("greet");
+            let read = |name: &str| std::fs::read_to_string(skill.join(name)).unwrap();
+            assert!(read("SKILL.md").contains(ABOUT) && read("notes.md").contains("last"));
             let shown = processes().into_iter().find(|(line, _)| line.contains(SECRET) || line.contains(KEY));
             assert_eq!(shown, None, "a secret is in the arguments of a process");
         })
@@ -171,7 +184,16 @@ async fn dials(engine: EngineId) {
 
 /// Files of the run that its engine would take for settings: commands to run, servers, other addresses.
 async fn obeys_no_file_of_the_run(engine: EngineId) {
-    let mut kit = Kit::new(engine, &json!([echo()]));
+    // Codex has no tool for skills: it takes the ones that it is asked for, if it knows them.
+    let skill = match engine {
+        EngineId::Codex => None,
+        EngineId::OpenCode => Some(json!({ "tool": "skill", "arguments": { "name": "greet" } })),
+        EngineId::Claude | EngineId::ClaudeAgentSdk => {
+            Some(json!({ "tool": "Skill", "arguments": { "skill": "greet" } }))
+        }
+    };
+    let steps: Vec<Value> = skill.into_iter().chain([echo()]).collect();
+    let mut kit = Kit::new(engine, &json!(steps));
     let hook = json!({ "hooks": [{ "type": "command", "command": "touch taken" }] });
     let claude = json!({
         "hooks": { "SessionStart": [hook], "PreToolUse": [hook], "UserPromptSubmit": [hook] },
@@ -192,14 +214,81 @@ async fn obeys_no_file_of_the_run(engine: EngineId) {
         (".opencode/plugin/taker.js", plugin.to_owned()),
         (".opencode/plugins/taker.js", plugin.to_owned()),
     ] {
-        let file = kit.contents.add(&text);
-        kit.job.files.insert(name.parse().unwrap(), file);
+        kit.file(name, &text);
     }
+    let told = untold_files(&mut kit);
     let over = kit.run().await;
     over.says("Echo: hello");
     assert!(!over.folder.work().join("taken").exists());
     let others = kit.model.offered().into_iter().filter(|name| !name.starts_with("mcp__every__")).count();
     assert_eq!(others, besides(engine).len(), "{:?}", kit.model.offered());
+    told.nowhere(&kit, &over);
+    assert_eq!(told_of(engine, &kit), ["greet"]);
+    assert!(kit.model.asked().last().unwrap().to_string().contains(GREET), "the toolset's own skill cannot be used");
+}
+
+/// The same where there are no skills that it might be shown: a toolset without any, and none at all.
+async fn has_no_skills_of_the_run(engine: EngineId) {
+    for has_toolset in [true, false] {
+        let mut kit = Kit::new(engine, &json!([{ "text": "Nothing to do." }]));
+        if has_toolset {
+            kit.toolset().agent_skills.clear();
+        } else {
+            kit.job.toolset = None;
+            kit.job.application = Application::Nothing(NotApplied::NoToolset);
+        }
+        let told = untold_files(&mut kit);
+        let over = kit.run().await;
+        over.says("Nothing to do.");
+        told.nowhere(&kit, &over);
+        assert_eq!(told_of(engine, &kit), Vec::<String>::new());
+    }
+}
+
+/// Where engines look for skills, and for what somebody has to say to them.
+const SKILLS: [&str; 6] =
+    ["skills", ".agents/skills", ".claude/skills", ".codex/skills", ".opencode/skill", ".opencode/skills"];
+const WORDS: [&str; 5] = ["AGENTS.md", "AGENTS.override.md", "CLAUDE.md", ".claude/CLAUDE.md", "CONTEXT.md"];
+
+/// Files of a run that its model is to hear nothing of.
+struct Untold(Vec<String>);
+
+/// Puts them there: skills, and words for whoever works there. Others are above the run's folder, which is inside of somebody's
+/// repository, as it may be on a machine.
+fn untold_files(kit: &mut Kit) -> Untold {
+    let skill = |place: &str| {
+        let mark = format!("untold in {place}");
+        format!("---\nname: mine\ndescription: Mine, {mark}.\n---\nMine, {mark}.\n")
+    };
+    let words = WORDS.map(|name| (name.to_owned(), format!("Mine, untold in {name}.\n")));
+    let skills = SKILLS.map(|place| (format!("{place}/mine/SKILL.md"), skill(place)));
+    let files: Vec<(String, String)> = skills.into_iter().chain(words).collect();
+    let above = kit.machine.root.clone();
+    std::fs::create_dir_all(above.join(".git")).unwrap();
+    for (name, text) in &files {
+        kit.file(name, text);
+        let file = above.join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    // So Codex is asked for skills by their names.
+    kit.job.config["prompt"]["instructions"] = json!("Do what you are told, with $mine and $greet.");
+    Untold(files.into_iter().map(|(name, _)| name).collect())
+}
+
+impl Untold {
+    /// The model heard of none of them, and all are among the run's files afterwards.
+    fn nowhere(&self, kit: &Kit, over: &Over) {
+        for one in kit.model.asked() {
+            let one = one.to_string();
+            let heard: Vec<String> =
+                one.split("untold in ").skip(1).map(|rest| rest.chars().take(20).collect()).collect();
+            assert_eq!(heard, Vec::<String>::new(), "the model was told of these");
+        }
+        for name in &self.0 {
+            assert!(over.folder.work().join(name).is_file(), "{name} is gone");
+        }
+    }
 }
 
 /// An engine fills in variables in what it reads as settings. A toolset's words are none.
@@ -296,6 +385,11 @@ macro_rules! each {
             #[tokio::test(flavor = "multi_thread")]
             async fn obeys_no_file_of_the_run() {
                 super::obeys_no_file_of_the_run(EngineId::$engine).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn has_no_skills_of_the_run() {
+                super::has_no_skills_of_the_run(EngineId::$engine).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,9 @@ pub(crate) const KEY: &str = "model-key-that-nobody-sees";
 /// What the skill says of itself.
 pub(crate) const ABOUT: &str = "How to greet a zebra properly.";
 
+/// What it says to whoever uses it.
+pub(crate) const GREET: &str = "Read notes.md, then greet.";
+
 /// A path that `scripts/test` sets.
 pub(crate) fn installed(variable: &str, inside: &str) -> String {
     let Some(base) = std::env::var_os(variable) else {
@@ -76,7 +79,7 @@ impl Kit {
         let programs = vec![installed("KITBAG_TEST_CLIENTS", "node_modules/.bin").into(), node_bin()];
         let machine = machine(&root, programs, &model.url);
         let mut contents = Contents::default();
-        let skill = format!("---\nname: greet\ndescription: {ABOUT}\n---\nRead notes.md, then greet.\n");
+        let skill = format!("---\nname: greet\ndescription: {ABOUT}\n---\n{GREET}\n");
         let files = [("SKILL.md", skill.as_str()), ("notes.md", "Zebras are greeted last.\n")];
         let files = files.map(|(name, text)| (path(name), contents.add(text)));
         let skill = SkillSnapshot { id: "greet".into(), enabled: true, files: files.into() };
@@ -108,6 +111,12 @@ impl Kit {
 
     pub(crate) fn toolset(&mut self) -> &mut ToolsetSnapshot {
         self.job.toolset.as_mut().unwrap()
+    }
+
+    /// Adds a file to those that it begins with.
+    pub(crate) fn file(&mut self, name: &str, text: &str) {
+        let file = self.contents.add(text);
+        self.job.files.insert(path(name), file);
     }
 
     /// With this in its configuration.
@@ -210,9 +219,14 @@ pub(crate) fn with_values<const N: usize>(
     Machine { own, ..Machine::new(root.path().join("runs"), programs, variables) }
 }
 
-/// Where the programs of servers are.
+/// Where the programs of servers are, and `rg`, without which OpenCode shows nobody a skill: Codex brings one along.
 pub(crate) fn path_of_programs() -> String {
-    format!("{}:{}", node_bin().display(), std::env::var("PATH").unwrap())
+    let codex = PathBuf::from(installed("KITBAG_TEST_CLIENTS", "node_modules/@openai"));
+    let folders =
+        |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|it| it.path());
+    let rg = folders(codex).flat_map(|package| folders(package.join("vendor"))).map(|system| system.join("codex-path"));
+    let rg: String = rg.filter(|folder| folder.join("rg").exists()).map(|it| format!("{}:", it.display())).collect();
+    format!("{}:{rg}{}", node_bin().display(), std::env::var("PATH").unwrap())
 }
 
 fn node_bin() -> PathBuf {
