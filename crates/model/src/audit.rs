@@ -144,6 +144,12 @@ actions! {
     ToolsetUnpublished = "toolset.unpublished",
     /// The servers and skills of a toolset are other than before.
     ToolsetUpdated = "toolset.updated",
+    /// A model was asked how a toolset should go on.
+    ToolsetBuilderAsked = "toolset_builder.asked",
+    /// A draft of a toolset was made.
+    ToolsetBuilderFinalized = "toolset_builder.finalized",
+    /// Somebody began to put a toolset together with a model.
+    ToolsetBuilderStarted = "toolset_builder.started",
     /// What no state of a workspace needs any more was forgotten.
     WorkspaceCollected = "workspace.collected",
 }

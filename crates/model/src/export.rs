@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::launch::{Launch, LaunchField};
 use crate::placeholder::{Template, is_strict_placeholder, is_variable};
+use crate::redaction::{is_token, names_a_secret};
 use crate::toolset::{Definition, McpServer};
 
 /// Puts a placeholder in place of every literal in environments and headers. Which arguments and addresses look like a
@@ -25,6 +26,7 @@ pub fn without_secrets(mut definition: Definition) -> (Definition, Vec<String>) 
 pub fn for_everybody(definition: Definition) -> (Definition, Vec<String>) {
     let (mut definition, suspicious) = without_secrets(definition);
     for server in &mut definition.servers {
+        forget_place(&mut server.launch);
         let (Launch::Stdio { env: values, .. } | Launch::Remote { headers: values, .. }) = &mut server.launch;
         values.retain(|_, value| !value.as_str().is_empty());
         for (name, value) in values.iter_mut().filter(|(_, value)| !is_strict_placeholder(value.as_str())) {
@@ -33,6 +35,15 @@ pub fn for_everybody(definition: Definition) -> (Definition, Vec<String>) {
         }
     }
     (definition, suspicious)
+}
+
+/// A folder of the publisher's machine is nobody else's, and tells of it.
+fn forget_place(launch: &mut Launch) {
+    if let Launch::Stdio { cwd, .. } = launch
+        && cwd.as_ref().is_some_and(|cwd| cwd.as_str().starts_with(['/', '~']))
+    {
+        *cwd = None;
+    }
 }
 
 /// `${ENV:NAME}` for something of this name.
@@ -153,24 +164,6 @@ fn is_blank(text: &str) -> bool {
     text.chars().all(|c| c == VARIABLE || c.is_whitespace())
 }
 
-/// What tokens of well-known services begin with.
-const PREFIXES: [&str; 14] = [
-    "sk-",
-    "sk_",
-    "pk_live_",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "AIza",
-    "eyJ",
-    "hf_",
-];
-
 /// Whether a text, or a part of it, looks like something that only one person should know.
 pub fn looks_like_a_secret(text: &str) -> bool {
     let separators = |c: char| {
@@ -180,10 +173,7 @@ pub fn looks_like_a_secret(text: &str) -> bool {
     text.split(['?', '&', ' ', ';']).filter_map(|part| part.split_once('=')).any(assigned)
         || text.to_ascii_lowercase().split_once("bearer ").is_some_and(|(_, value)| !is_blank(value))
         || has_password(text)
-        || text.split(separators).any(|word| {
-            PREFIXES.iter().any(|prefix| word.starts_with(prefix) && word.len() >= prefix.len() + 12)
-                || looks_random(word)
-        })
+        || text.split(separators).any(|word| is_token(word) || looks_random(word))
 }
 
 /// `scheme://user:password@host`.
@@ -193,13 +183,6 @@ fn has_password(text: &str) -> bool {
         let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
         user.split_once(':').is_some_and(|(_, password)| !is_blank(password))
     })
-}
-
-fn names_a_secret(name: &str) -> bool {
-    let name: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    ["apikey", "token", "secret", "password", "passwd", "accesskey", "privatekey", "credential"]
-        .iter()
-        .any(|word| name.ends_with(word))
 }
 
 /// Long, and of letters in both cases and digits without order.

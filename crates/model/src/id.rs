@@ -14,7 +14,7 @@ use uuid::Uuid;
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum IdError {
     /// A generated id that is not written as Kitbag writes them.
-    #[error("not a {kind} id: {kind} ids are lower-case UUIDs such as 01890a5d-ac96-774b-bcce-b302099a8057")]
+    #[error("no {kind} id: {kind} ids are lower-case UUIDs such as 01890a5d-ac96-774b-bcce-b302099a8057")]
     NotUuid {
         /// What the id was to name.
         kind: &'static str,
@@ -113,9 +113,19 @@ generated_id!(
     "chat"
 );
 generated_id!(
+    /// A conversation in which a toolset is put together.
+    BuilderSessionId,
+    "builder session"
+);
+generated_id!(
     /// A run of an agent.
     RunId,
     "run"
+);
+generated_id!(
+    /// A model's turn in a chat.
+    TurnId,
+    "turn"
 );
 generated_id!(
     /// A machine that runs agents.

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod audience;
 pub mod audit;
+pub mod builder;
 pub mod builtin;
 pub mod call;
 pub mod chat;
@@ -17,6 +18,7 @@ pub mod hash;
 pub mod id;
 pub mod installed;
 pub mod launch;
+mod maker;
 pub mod manifest;
 pub mod message;
 pub mod model_name;
@@ -31,6 +33,7 @@ pub mod pin;
 pub mod placeholder;
 pub mod published;
 pub mod python;
+pub mod redaction;
 pub mod render_plan;
 pub mod renderer;
 pub mod resolution;
@@ -64,11 +67,12 @@ pub use gallery::{
 };
 pub use hash::{ContentHash, Hasher};
 pub use id::{
-    AuditId, ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, PairingId, RunId, SessionId,
-    TokenId, ToolCallId, UserId,
+    AuditId, BuilderSessionId, ChatId, ExecutorId, IdError, InvitationId, ManifestId, MessageId, OrgId, PairingId,
+    RunId, SessionId, TokenId, ToolCallId, TurnId, UserId,
 };
 pub use installed::{AgreedRevision, Install, Installed, InstalledServer, InstalledSkill, Skill, Toolset, ToolsetFile};
 pub use launch::{Launch, LaunchError, RawLaunch, RemoteKind, ServerType};
+pub use maker::Maker;
 pub use manifest::{Manifest, NewManifest, Source};
 pub use message::{Content, ContentError, Message, NewMessage, Parent, Role};
 pub use name::{LocalToolId, ServerId, ServerKey, SkillId, ToolsetId};
@@ -85,6 +89,7 @@ pub use pin::{Acceptance, FieldChange, Pin, PinPolicy, PinState, Pinned, Sight};
 pub use placeholder::{EnvNotSet, PlaceholderError, Template};
 pub use published::{AdoptedFrom, PublicSlug, SlugError};
 pub use python::{Entrypoint, PythonNeeds, PythonVersion, Requirement};
+pub use redaction::{Redacted, redact};
 pub use render_plan::{PlanError, RenderPlan, Scene};
 pub use renderer::{Renderer, RendererError, Rendering};
 pub use safe_text::{escaped_text, safe_text};

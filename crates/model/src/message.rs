@@ -77,6 +77,20 @@ impl Content {
         format!("[{{\"type\":\"tool_call\",\"toolCallId\":\"{id}\",\"toolId\":{tool}}}]")
     }
 
+    /// A list of blocks that was put together here, each with its `type`. What is deeper than a reader follows is named in its place: a
+    /// message that was written must never be one that cannot be read.
+    pub fn of_blocks(blocks: Vec<Value>) -> Self {
+        let mut content = Value::Array(blocks);
+        flatten(&mut content, Self::DEEPEST);
+        Self(content)
+    }
+
+    /// Whether the arguments of a call can stand in a block of a message.
+    pub fn has_room_for(arguments: &Value) -> bool {
+        // Around them are the block and the list of blocks.
+        !is_deeper(arguments, Self::DEEPEST - 2)
+    }
+
     /// The content as JSON.
     pub fn as_json(&self) -> &Value {
         &self.0
@@ -124,6 +138,16 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
         Value::Array(items) => levels == 0 || items.iter().any(deeper),
         Value::Object(fields) => levels == 0 || fields.values().any(deeper),
         _ => false,
+    }
+}
+
+/// Has a text in the place of everything that is deeper than so many levels.
+fn flatten(value: &mut Value, levels: usize) {
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => *value = json!("[nested too deeply]"),
+        Value::Array(items) => items.iter_mut().for_each(|inner| flatten(inner, levels - 1)),
+        Value::Object(fields) => fields.values_mut().for_each(|inner| flatten(inner, levels - 1)),
+        _ => {}
     }
 }
 
@@ -188,6 +212,18 @@ mod tests {
         }
         for bad in [json!([{"type": "a"}, "b"]), json!([{"type": "a"}, {"type": 1}]), json!([{"type": "a"}, {}])] {
             assert_eq!(Content::try_from(bad), Err(ContentError::Untyped { index: 1 }));
+        }
+    }
+
+    #[test]
+    fn what_is_put_together_here_can_always_be_read() {
+        let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!({ "a": inner }));
+        for (levels, fits) in [(62, true), (63, false), (120, false)] {
+            let block = json!({ "type": "tool_call", "arguments": nested(levels) });
+            let content = Content::of_blocks(vec![block.clone(), json!({ "type": "text" })]);
+            assert_eq!(Content::try_from(content.0.clone()), Ok(content.clone()), "{levels}");
+            assert_eq!(content.0[0] == block, fits, "{levels}");
+            assert_eq!(Content::has_room_for(&nested(levels)), fits, "{levels}");
         }
     }
 

@@ -42,6 +42,28 @@ const MOST_WORDS: usize = 32;
 /// How deep a schema is read.
 const DEEPEST: usize = 4;
 
+/// Words that tools' names use for one thing. Who asks for one of them also means the others, at half the worth: a model that is told to
+/// "remove the picture" looks for `delete_image`.
+const ALIKE: [&[&str]; 17] = [
+    &["create", "make", "add", "new", "insert", "register"],
+    &["delete", "remove", "drop", "erase", "destroy"],
+    &["get", "read", "fetch", "show", "view", "retrieve", "open"],
+    &["update", "change", "edit", "modify", "set", "rename"],
+    &["list", "enumerate", "all", "every"],
+    &["search", "find", "look", "lookup", "filter"],
+    &["send", "post", "publish"],
+    &["export", "download", "save"],
+    &["start", "launch", "run", "begin", "execute"],
+    &["stop", "end", "kill", "cancel", "abort"],
+    &["mail", "email"],
+    &["image", "picture", "photo"],
+    &["folder", "directory"],
+    &["repository", "repo"],
+    &["message", "msg"],
+    &["database", "db"],
+    &["document", "doc"],
+];
+
 /// Tools by their words.
 #[derive(Debug, Default)]
 pub struct ToolSearch {
@@ -99,10 +121,17 @@ impl ToolSearch {
         found
     }
 
-    /// Adds what one word is worth. If no tool has it, words that begin with it stand for it, at half the worth.
+    /// Adds what one word is worth. Words that mean the same count half; if no tool has any of them, so do words that begin with it.
     fn score(&self, word: &str, scores: &mut [f32]) {
-        if let Some(tools) = self.words.get(word) {
-            return self.add(tools, 1.0, scores);
+        let mut is_known = false;
+        for (known, worth) in std::iter::once((word, 1.0)).chain(alike(word).map(|other| (other, 0.5))) {
+            if let Some(tools) = self.words.get(known) {
+                self.add(tools, worth, scores);
+                is_known = true;
+            }
+        }
+        if is_known {
+            return;
         }
         if word.chars().count() < 3 {
             return;
@@ -126,6 +155,12 @@ impl ToolSearch {
     }
 }
 
+/// The other words for a word.
+fn alike(word: &str) -> impl Iterator<Item = &'static str> {
+    let group = ALIKE.iter().find(|group| group.contains(&word));
+    group.into_iter().flat_map(|group| group.iter().copied()).filter(move |other| *other != word)
+}
+
 /// The names of a schema's properties, and what is said of them.
 fn arguments(schema: &Value, depth: usize, add: &mut impl FnMut(&str, f32)) {
     if depth == DEEPEST {
@@ -144,7 +179,7 @@ fn arguments(schema: &Value, depth: usize, add: &mut impl FnMut(&str, f32)) {
 }
 
 /// The words of a text in small letters: told apart at every sign, and inside a name where a capital or the last of several begins
-/// another word (`getHTTPHeader`). A plural loses its `s`, or "files" would not find `read_file`.
+/// another word (`getHTTPHeader`); then the whole is a word, too, or "GitHub" would not find `github_issue`. A plural becomes one, or "files" would not find `read_file`.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut words: Vec<String> = Vec::new();
     for part in text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
@@ -159,12 +194,23 @@ fn words(text: &str) -> impl Iterator<Item = String> {
             }
         }
         words.push(stem(&letters[start..]));
+        if start > 0 {
+            words.push(stem(&letters));
+        }
     }
     words.into_iter()
 }
 
 fn stem(letters: &[char]) -> String {
     let word: String = letters.iter().flat_map(|c| c.to_lowercase()).collect();
+    if let Some(one) = word.strip_suffix("ies").filter(|one| one.len() >= 3) {
+        return format!("{one}y");
+    }
+    if let Some(one) =
+        word.strip_suffix("es").filter(|one| ["ch", "sh", "x", "ss"].iter().any(|end| one.ends_with(end)))
+    {
+        return one.to_owned();
+    }
     match word.strip_suffix('s') {
         Some(one) if one.len() >= 3 && !one.ends_with(['s', 'u', 'i']) => one.to_owned(),
         _ => word,
@@ -184,10 +230,11 @@ mod tests {
     fn words_of_texts() {
         for (text, expected) in [
             ("read_file", "read file"),
-            ("mcp:gh~gh:searchCode", "mcp gh gh search code"),
-            ("getHTTPHeader2", "get http header2"),
+            ("mcp:gh~gh:searchCode", "mcp gh gh search code searchcode"),
+            ("getHTTPHeader2", "get http header2 gethttpheader2"),
             ("List the files, please.", "list the file please"),
             ("process status class", "process status class"),
+            ("branches, boxes and activities", "branch box and activity"),
             ("Füße-ÄNDERN", "füße ändern"),
             ("", ""),
             (" --- ", ""),
@@ -225,6 +272,20 @@ mod tests {
         assert_eq!(found(&search, "xyzzy"), [] as [usize; 0]);
         assert_eq!(search.find("file", 1).len(), 1);
         assert!(ToolSearch::new([]).find("file", 5).is_empty());
+    }
+
+    #[test]
+    fn words_that_mean_the_same_count_half() {
+        let tool = |names| Indexed { names, description: "", input_schema: None };
+        let search = ToolSearch::new([
+            tool(&["delete_image"]),
+            tool(&["remove_image"]),
+            tool(&["get_folder"]),
+            tool(&["set_folder"]),
+        ]);
+        assert_eq!(found(&search, "remove the picture"), [1, 0]);
+        assert_eq!(found(&search, "drop an image"), [0, 1]);
+        assert_eq!(found(&search, "open the directory"), [2, 3]);
     }
 
     #[test]

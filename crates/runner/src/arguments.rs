@@ -45,6 +45,13 @@ pub enum ArgumentError {
 #[derive(Clone)]
 pub struct Ready(Arc<Made>);
 
+impl Ready {
+    /// What is wrong with the schema itself.
+    pub fn problem(&self) -> Option<&str> {
+        self.0.validator.as_ref().err().map(String::as_str)
+    }
+}
+
 struct Made {
     validator: Result<Validator, String>,
     /// Whether it can take no longer than its own length and that of the arguments say.

@@ -74,7 +74,7 @@ pub(crate) struct NewLine {
     pub(crate) actor: Arc<str>,
     pub(crate) action: Action,
     pub(crate) subject: Arc<str>,
-    pub(crate) details: String,
+    pub(crate) details: Arc<str>,
 }
 
 impl WriteTx {
@@ -109,30 +109,31 @@ impl WriteTx {
     /// Adds many.
     pub(crate) async fn add_lines(&mut self, lines: &[NewLine]) -> Result<(), StoreError> {
         let org: Arc<str> = self.org.as_str().into();
-        // Nearly always the one of the line before.
-        let mut last: (Option<Arc<str>>, [Option<Arc<str>>; 2]) = (None, [None, None]);
-        insert_often!(
-            self,
-            "INSERT INTO audit (organization_id, id, at, actor, user_id, token_id, action, subject, details) ",
-            lines,
-            |row, line| {
-                if last.0.as_ref() != Some(&line.actor) {
-                    let (user, token) = actor_ids(&line.actor);
-                    let ids = [user.map(|id| id.to_string().into()), token.map(|id| id.to_string().into())];
-                    last = (Some(Arc::clone(&line.actor)), ids);
+        // Nearly always all of them.
+        for lines in lines.chunk_by(|a, b| a.actor == b.actor && a.action == b.action) {
+            let Some(NewLine { actor, action, .. }) = lines.first() else { continue };
+            let (user, token) = actor_ids(actor);
+            let (user, token) = (user.map(|id| id.to_string()), token.map(|id| id.to_string()));
+            insert_often!(
+                self,
+                "audit",
+                "id, at, subject, details",
+                {
+                    "organization_id" => Arc::clone(&org),
+                    "actor" => Arc::clone(actor),
+                    "user_id" => user.clone(),
+                    "token_id" => token.clone(),
+                    "action" => action.as_str(),
+                },
+                lines,
+                |row, line| {
+                    row.push_bind(AuditId::generate().to_string())
+                        .push_bind(line.at.clone())
+                        .push_bind(Arc::clone(&line.subject))
+                        .push_bind(Arc::clone(&line.details));
                 }
-                let [user, token] = last.1.clone();
-                row.push_bind(Arc::clone(&org))
-                    .push_bind(AuditId::generate().to_string())
-                    .push_bind(line.at.clone())
-                    .push_bind(Arc::clone(&line.actor))
-                    .push_bind(user)
-                    .push_bind(token)
-                    .push_bind(line.action.as_str())
-                    .push_bind(Arc::clone(&line.subject))
-                    .push_bind(line.details.clone());
-            }
-        );
+            );
+        }
         Ok(())
     }
 }

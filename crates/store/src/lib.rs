@@ -7,6 +7,7 @@
 
 mod audit;
 mod behind;
+mod builder;
 mod calls;
 mod chats;
 mod error;

@@ -115,7 +115,50 @@ impl WriteTx {
     }
 }
 
+impl WriteTx {
+    /// Has a message say something else: one that a model still writes. Whether it is there.
+    pub async fn rewrite_message(
+        &mut self,
+        chat: ChatId,
+        id: MessageId,
+        content: &Content,
+    ) -> Result<bool, StoreError> {
+        let written = execute!(
+            self,
+            sqlx::query("UPDATE messages SET content = $4 WHERE organization_id = $1 AND chat_id = $2 AND id = $3")
+                .bind(self.org.as_str())
+                .bind(chat.to_string())
+                .bind(id.to_string())
+                .bind(content.as_json().to_string())
+        )?;
+        Ok(written > 0)
+    }
+}
+
 impl<Mode> Tx<Mode> {
+    /// One message.
+    pub async fn message(&mut self, chat: ChatId, id: MessageId) -> Result<Option<Message>, StoreError> {
+        let row: Option<MessageRow> = on!(self, c => sqlx::query_as(
+            "SELECT id, chat_id, parent_id, role, content, manifest_id, created_at FROM messages
+             WHERE organization_id = $1 AND chat_id = $2 AND id = $3")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).fetch_optional(c))?;
+        row.map(Message::try_from).transpose()
+    }
+
+    /// The messages from the top of the chat down to this one.
+    pub async fn line_to(&mut self, chat: ChatId, id: MessageId) -> Result<Vec<Message>, StoreError> {
+        let rows: Vec<MessageRow> = on!(self, c => sqlx::query_as(
+            "WITH RECURSIVE line (id, parent_id) AS (
+                 SELECT id, parent_id FROM messages WHERE organization_id = $1 AND chat_id = $2 AND id = $3
+                 UNION ALL
+                 SELECT m.id, m.parent_id FROM line
+                 JOIN messages m ON m.organization_id = $1 AND m.chat_id = $2 AND m.id = line.parent_id)
+             SELECT m.id, m.chat_id, m.parent_id, m.role, m.content, m.manifest_id, m.created_at
+             FROM line JOIN messages m ON m.organization_id = $1 AND m.chat_id = $2 AND m.id = line.id ORDER BY m.position")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).fetch_all(c))?;
+        rows.into_iter().map(Message::try_from).collect()
+    }
+
     /// Whether `id` is a message of `chat`.
     pub async fn has_message(&mut self, chat: ChatId, id: MessageId) -> Result<bool, StoreError> {
         let found: Option<String> = on!(self, c => sqlx::query_scalar(

@@ -133,7 +133,7 @@ pub(crate) use execute;
 
 /// Inserts many rows with few statements, whose texts are too many to be worth keeping: `insert_many!(tx, "INSERT INTO t (a, b) ", rows, |row, one| { row.push_bind(…); })`.
 macro_rules! insert_many {
-    ($tx:expr, $into:literal, $rows:expr, |$row:ident, $one:ident| $push:block) => {
+    ($tx:expr, $into:expr, $rows:expr, |$row:ident, $one:ident| $push:block) => {
         for batch in $rows.chunks($crate::tx::BATCH) {
             match &mut $tx.inner {
                 $crate::tx::Inner::Sqlite(tx) => {
@@ -152,15 +152,16 @@ macro_rules! insert_many {
 }
 pub(crate) use insert_many;
 
-/// The same for what is inserted all the time. On SQLite the rows go into statements of a few sizes, which stay prepared: to read
-/// a text with thousands of values takes longer than to insert them. On PostgreSQL every statement is a journey, and there are
-/// as few as can be.
+/// The same for what is inserted all the time: `insert_often!(tx, "t", "a, b", { "c" => …, "d" => … }, rows, |row, one| { row.push_bind(…); })`.
+/// On SQLite the rows go into statements of a few sizes, which stay prepared: to read a text with thousands of values takes longer
+/// than to insert them. What all rows have in common is bound once, behind the rows' own: every value is copied on its way. On
+/// PostgreSQL every statement is a journey, and there are as few as can be.
 macro_rules! insert_often {
-    ($tx:expr, $into:literal, $rows:expr, |$row:ident, $one:ident| $push:block) => {
+    ($tx:expr, $table:literal, $own:literal, { $($shared:literal => $value:expr),+ $(,)? }, $rows:expr, |$row:ident, $one:ident| $push:block) => {
         match &mut $tx.inner {
             $crate::tx::Inner::Sqlite(tx) => {
                 static TEXTS: std::sync::LazyLock<$crate::tx::Texts> =
-                    std::sync::LazyLock::new(|| $crate::tx::texts($into));
+                    std::sync::LazyLock::new(|| $crate::tx::texts($table, $own, &[$($shared),+]));
                 let mut left = &$rows[..];
                 for (size, text) in TEXTS.iter() {
                     while let Some((batch, more)) = left.split_at_checked(*size) {
@@ -168,12 +169,23 @@ macro_rules! insert_often {
                         for $one in batch {
                             $push
                         }
+                        $($row.push_bind($value);)+
                         sqlx::query_with(text.as_str(), $row.arguments()?).execute(&mut **tx).await?;
                         left = more;
                     }
                 }
             }
-            $crate::tx::Inner::Postgres(_) => $crate::tx::insert_many!($tx, $into, $rows, |$row, $one| $push),
+            $crate::tx::Inner::Postgres(_) => {
+                $crate::tx::insert_many!(
+                    $tx,
+                    concat!("INSERT INTO ", $table, " (", $own, $(", ", $shared),+, ") "),
+                    $rows,
+                    |$row, $one| {
+                        $push
+                        $($row.push_bind($value);)+
+                    }
+                );
+            }
         }
     };
 }
@@ -185,10 +197,20 @@ const SIZES: [usize; 3] = [32, 8, 1];
 /// How many rows, and the text of the statement.
 pub(crate) type Texts = [(usize, String); SIZES.len()];
 
-/// The statements for `INSERT INTO t (a, b) `.
-pub(crate) fn texts(into: &str) -> Texts {
-    let values = into.split(',').map(|_| "?").collect::<Vec<_>>().join(", ");
-    SIZES.map(|size| (size, format!("{into}VALUES {}", vec![format!("({values})"); size].join(", "))))
+/// The statements that insert rows with columns of their own, and with columns that they have in common.
+pub(crate) fn texts(table: &str, own: &str, shared: &[&str]) -> Texts {
+    let into = format!("INSERT INTO {table} ({own}, {})", shared.join(", "));
+    let of_row = own.split(',').count();
+    let values = |count| format!("({})", vec!["?"; count].join(", "));
+    SIZES.map(|size| {
+        if size == 1 {
+            return (size, format!("{into} VALUES {}", values(of_row + shared.len())));
+        }
+        let rows = vec![values(of_row); size].join(", ");
+        // These have numbers, which are those of their places behind the others.
+        let common: String = (1..=shared.len()).map(|place| format!(", ?{}", size * of_row + place)).collect();
+        (size, format!("WITH given AS (VALUES {rows}) {into} SELECT *{common} FROM given"))
+    })
 }
 
 /// The values of some rows.

@@ -129,6 +129,35 @@ on_both! {
         assert_eq!(tx.add_message(chat, &new).await.unwrap().parent_id, Some(last.message_id));
     }
 
+    async fn many_of_several_callers_are_each_their_own(database: TestDatabase) {
+        let store = database.open().await;
+        let chat = new_chat(&store).await;
+        let user = kitbag_model::UserId::generate();
+        let mut calls = Vec::new();
+        // All sizes of statements, and between them one of somebody else.
+        for (who, count) in [("token x".to_owned(), 45), (format!("me@example.com (user {user})"), 1), ("token x".to_owned(), 9)] {
+            for number in 0..count {
+                let mut call = ToolCall { asked_by: who.clone(), ..ToolCall::clone(&running(chat, &json!({ "n": number }))) };
+                assert!(store.call_asked(&org(), Arc::new(call.clone()), &node()).await);
+                if number % 3 != 0 {
+                    call = ToolCall::clone(&over(&call, said(&number.to_string())));
+                    store.call_over(&org(), Arc::new(call.clone())).await;
+                }
+                calls.push(call);
+            }
+        }
+        let mut tx = store.read(&org()).await.unwrap();
+        let audit = tx.audit_trail(100).await.unwrap();
+        for call in &calls {
+            assert_eq!(all(&tx.tool_call(chat, call.id).await.unwrap().unwrap()), all(call));
+            let line = audit.iter().find(|line| line.subject == call.id.to_string()).unwrap();
+            assert_eq!((&line.actor, line.user), (&call.asked_by, (call.asked_by != "token x").then_some(user)));
+            assert_eq!((line.action.as_str(), line.at), ("tool_call.asked", call.started_at));
+        }
+        let messages = tx.messages(chat, None, 100).await.unwrap().items;
+        assert!(messages.iter().map(|message| message.id).eq(calls.iter().map(|call| call.message_id)));
+    }
+
     async fn it_is_written_if_nobody_reads(database: TestDatabase) {
         let store = database.open().await;
         let chat = new_chat(&store).await;

@@ -126,6 +126,15 @@ const FIXTURES: &[(&str, &str)] = &[
         "(organization_id, run_id, pool, engine, since) VALUES ('{org}', 'x', 'byon', 'e', now())",
     ),
     (
+        "toolset_builder_sessions",
+        "(organization_id, id, status, llm, selected_component_keys, final_warnings, turns, created_by, created_at, updated_at)
+         VALUES ('{org}', 'x', 'ACTIVE', '{}', '[]', '[]', 1, 'x', now(), now())",
+    ),
+    (
+        "toolset_builder_turns",
+        "(organization_id, session_id, n, role, message_text, created_at) VALUES ('{org}', 'x', 1, 'USER', 'x', now())",
+    ),
+    (
         "audit",
         "(organization_id, id, at, actor, action, subject, details) VALUES ('{org}', 'x', now(), 'x', 'x', 'x', '{}')",
     ),

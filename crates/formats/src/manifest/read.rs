@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kitbag_model::launch::{LaunchField, LaunchReason};
+use kitbag_model::launch::LaunchField;
 use kitbag_model::{
     Definition, LaunchError, McpServer, Permissions, PythonNeeds, PythonTool, RawLaunch, SkillRef, ToolsetId,
 };
@@ -265,7 +265,7 @@ impl Manifest<'_, '_> {
         };
         let at = place.unwrap_or(fields.at);
         match error.field {
-            _ if matches!(error.reason, LaunchReason::Placeholder(_)) => self.reader.placeholder_problem(at, message),
+            _ if error.reason.is_of_placeholders() => self.reader.placeholder_problem(at, message),
             LaunchField::Args(Some(_))
             | LaunchField::Env(Some(_))
             | LaunchField::Headers(Some(_))

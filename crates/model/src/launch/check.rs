@@ -126,6 +126,21 @@ pub enum LaunchReason {
     },
 }
 
+impl LaunchReason {
+    /// Whether it is about what a reference to a variable is for: one that is none, or a value where only one may be.
+    pub fn is_of_placeholders(&self) -> bool {
+        matches!(
+            self,
+            Self::Placeholder(_)
+                | Self::NoPlaceholders
+                | Self::NotStrict
+                | Self::LooksSecret
+                | Self::UserInfo
+                | Self::SecretInQuery { .. }
+        )
+    }
+}
+
 /// What is wrong with a launch.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{field} {reason}")]

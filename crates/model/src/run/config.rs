@@ -288,7 +288,7 @@ struct RawOutput {
 impl RunConfig {
     /// Reads a configuration. The first thing that is wrong is told with its place.
     pub fn read(value: &Value) -> Result<Self, ConfigError> {
-        let raw: Raw = Raw::deserialize(value).map_err(|error| ConfigError::new("config", error))?;
+        let raw: Raw = Raw::deserialize(value).map_err(|error| ConfigError::new("", error))?;
         let toolset_id = raw.toolset_id.map(|id| checked("toolsetId", &id)).transpose()?;
         Ok(Self {
             prompt: raw.prompt.check()?,
@@ -392,8 +392,8 @@ impl RawOutput {
     }
 }
 
-fn checked<T: FromStr<Err: fmt::Display>>(path: &str, text: &str) -> Result<T, ConfigError> {
-    text.parse().map_err(|reason| ConfigError::new(path, format_args!("is {reason}")))
+pub(super) fn checked<T: FromStr<Err: fmt::Display>>(path: &str, text: &str) -> Result<T, ConfigError> {
+    text.parse().map_err(|reason| ConfigError::new(path, format_args!("is wrong: {reason}")))
 }
 
 fn word_or<T: FromStr<Err: fmt::Display>>(text: Option<String>, path: &str, usual: T) -> Result<T, ConfigError> {
@@ -490,12 +490,24 @@ mod tests {
             ("output", json!({ "mode": "xml" }), "output.mode"),
             ("output", json!({ "mode": "text", "jsonSchema": {} }), "output.jsonSchema"),
             ("maxAttempts", json!(11), "maxAttempts"),
-            ("team", json!({}), "config"),
-            ("limits.maxturns", json!(3), "config"),
+            ("team", json!({}), ""),
+            ("limits.maxturns", json!(3), ""),
         ] {
             let error = RunConfig::read(&with(key, value.clone())).unwrap_err();
             assert_eq!(error.path, path, "{key} = {value}: {error}");
         }
         assert!(RunConfig::read(&json!({ "prompt": "x" })).unwrap_err().reason.contains("engine"));
+        // They are sentences.
+        for (key, value, said) in [
+            ("engine.id", json!("gpt"), "engine.id is wrong: unknown engine; the engines are "),
+            (
+                "execution.selector",
+                json!({ "executorId": "x" }),
+                "execution.selector.executorId is wrong: no executor id: executor ids are ",
+            ),
+        ] {
+            let error = RunConfig::read(&with(key, value)).unwrap_err().to_string();
+            assert!(error.starts_with(said), "{error}");
+        }
     }
 }

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::config::{ConfigError, EngineId, named};
+use super::config::{ConfigError, EngineId, checked, named};
 use super::wire::FoundEngine;
-use crate::id::{ExecutorId, text_serde};
+use crate::id::{ExecutorId, OrgId, text_serde};
 use crate::text::line_type;
 use crate::toolset::words;
 
@@ -76,8 +76,8 @@ impl RawSelector {
             let checked: Result<Label, _> = text.parse();
             checked.map(|label| label.as_str().to_owned()).map_err(|reason| ConfigError::new(&at(part), reason))
         };
-        let pool = self.pool.map(|pool| pool.parse().map_err(|reason| ConfigError::new(&at("pool"), reason)));
-        let id = self.executor_id.map(|id| id.parse().map_err(|reason| ConfigError::new(&at("executorId"), reason)));
+        let pool = self.pool.map(|pool| checked(&at("pool"), &pool));
+        let id = self.executor_id.map(|id| checked(&at("executorId"), &id));
         Ok(Selector {
             pool: pool.transpose()?.unwrap_or(Pool::Byon),
             labels: self.labels.into_iter().map(|one| label("labels", one)).collect::<Result<_, _>>()?,
@@ -102,6 +102,14 @@ pub struct Candidate<'a> {
 }
 
 impl Selector {
+    /// The organisation in which the executors are paired that a run of `org` may go to.
+    pub fn home(&self, org: &OrgId) -> OrgId {
+        match self.pool {
+            Pool::Byon => org.clone(),
+            Pool::Managed => OrgId::local(),
+        }
+    }
+
     /// Whether an executor may take a run of this engine.
     pub fn admits(&self, engine: EngineId, executor: &Candidate<'_>) -> bool {
         let has = |label: &str| executor.labels.iter().any(|own| own == label);

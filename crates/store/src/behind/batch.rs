@@ -167,15 +167,14 @@ impl WriteTx {
         let (org, role): (Arc<str>, Arc<str>) = (self.org.as_str().into(), Role::Tool.as_str().into());
         insert_often!(
             self,
-            "INSERT INTO messages (organization_id, chat_id, id, position, parent_id, role, content, manifest_id, created_at) ",
+            "messages",
+            "id, position, parent_id, content, manifest_id, created_at",
+            { "organization_id" => Arc::clone(&org), "chat_id" => Arc::clone(chat), "role" => Arc::clone(&role) },
             recorded,
             |row, one| {
-                row.push_bind(Arc::clone(&org))
-                    .push_bind(Arc::clone(chat))
-                    .push_bind(Arc::clone(&one.message))
+                row.push_bind(Arc::clone(&one.message))
                     .push_bind(one.position)
                     .push_bind(one.above.clone())
-                    .push_bind(Arc::clone(&role))
                     .push_bind(Content::text_of_call(&one.id, &one.tool))
                     .push_bind(one.manifest.clone())
                     .push_bind(one.started.clone());
@@ -193,41 +192,49 @@ impl WriteTx {
             (true, true) => Some(Arc::clone(&nothing)),
             (true, false) => Some(text().into()),
         };
-        insert_often!(
-            self,
-            "INSERT INTO tool_calls (organization_id, chat_id, id, message_id, tool_id, generation, args, args_sha256, asked_by,
-                                     node_id, status, result, result_sha256, render_plan, artifact_sha256, error, warnings, logs,
-                                     logs_cut, sandbox, started_at, finished_at, pre_manifest_id, post_manifest_id) ",
-            recorded,
-            |row, one| {
-                let (call, end) = (&one.line.call, &one.line.call.outcome);
-                let is_over = call.finished_at.is_some();
-                row.push_bind(Arc::clone(&org))
-                    .push_bind(Arc::clone(chat))
-                    .push_bind(Arc::clone(&one.id))
-                    .push_bind(Arc::clone(&one.message))
-                    .push_bind(Arc::clone(&one.tool))
-                    .push_bind(one.generation.clone())
-                    .push_bind(to_json(&call.args))
-                    .push_bind(call.args_sha256.to_string())
-                    .push_bind(Arc::clone(&one.asked_by))
-                    .push_bind(one.line.asked_at.clone())
-                    .push_bind(same(&mut status, call.status.as_str()))
-                    .push_bind(end.result.as_ref().map(to_json))
-                    .push_bind(end.result_sha256.map(|hash| hash.to_string()))
-                    .push_bind(end.render_plan.as_ref().map(to_json))
-                    .push_bind(end.artifact_sha256.map(|hash| hash.to_string()))
-                    .push_bind(end.error.as_ref().map(to_json))
-                    .push_bind(list(is_over, end.warnings.is_empty(), &|| to_json(&end.warnings)))
-                    .push_bind(list(is_over, end.logs.is_empty(), &|| to_json(&end.logs)))
-                    .push_bind(i64::try_from(end.logs_cut).unwrap_or(i64::MAX))
-                    .push_bind(end.sandbox.as_ref().map(to_json))
-                    .push_bind(one.started.clone())
-                    .push_bind(call.finished_at.map(At))
-                    .push_bind(end.pre_manifest_id.map(|id| id.to_string()))
-                    .push_bind(end.post_manifest_id.map(|id| id.to_string()));
-            }
-        );
+        // One chat is nearly always one caller's.
+        let alike = |a: &Recorded<'_>, b: &Recorded<'_>| a.asked_by == b.asked_by && a.line.asked_at == b.line.asked_at;
+        for recorded in recorded.chunk_by(alike) {
+            let Some(first) = recorded.first() else { continue };
+            insert_often!(
+                self,
+                "tool_calls",
+                "id, message_id, tool_id, generation, args, args_sha256, status, result, result_sha256, render_plan,
+                 artifact_sha256, error, warnings, logs, logs_cut, sandbox, started_at, finished_at, pre_manifest_id,
+                 post_manifest_id",
+                {
+                    "organization_id" => Arc::clone(&org),
+                    "chat_id" => Arc::clone(chat),
+                    "asked_by" => Arc::clone(&first.asked_by),
+                    "node_id" => first.line.asked_at.clone(),
+                },
+                recorded,
+                |row, one| {
+                    let (call, end) = (&one.line.call, &one.line.call.outcome);
+                    let is_over = call.finished_at.is_some();
+                    row.push_bind(Arc::clone(&one.id))
+                        .push_bind(Arc::clone(&one.message))
+                        .push_bind(Arc::clone(&one.tool))
+                        .push_bind(one.generation.clone())
+                        .push_bind(to_json(&call.args))
+                        .push_bind(call.args_sha256.to_string())
+                        .push_bind(same(&mut status, call.status.as_str()))
+                        .push_bind(end.result.as_ref().map(to_json))
+                        .push_bind(end.result_sha256.map(|hash| hash.to_string()))
+                        .push_bind(end.render_plan.as_ref().map(to_json))
+                        .push_bind(end.artifact_sha256.map(|hash| hash.to_string()))
+                        .push_bind(end.error.as_ref().map(to_json))
+                        .push_bind(list(is_over, end.warnings.is_empty(), &|| to_json(&end.warnings)))
+                        .push_bind(list(is_over, end.logs.is_empty(), &|| to_json(&end.logs)))
+                        .push_bind(i64::try_from(end.logs_cut).unwrap_or(i64::MAX))
+                        .push_bind(end.sandbox.as_ref().map(to_json))
+                        .push_bind(one.started.clone())
+                        .push_bind(call.finished_at.map(At))
+                        .push_bind(end.pre_manifest_id.map(|id| id.to_string()))
+                        .push_bind(end.post_manifest_id.map(|id| id.to_string()));
+                }
+            );
+        }
         Ok(())
     }
 
@@ -237,7 +244,7 @@ impl WriteTx {
             actor: Arc::clone(&one.asked_by),
             action: Action::ToolCallAsked,
             subject: Arc::clone(&one.id),
-            details: to_json(&AskedDetails::of(&one.line.call, CallStatus::Running)),
+            details: to_json(&AskedDetails::of(&one.line.call, CallStatus::Running)).into(),
         };
         self.add_lines(&recorded.iter().map(asked).collect::<Vec<_>>()).await
     }

@@ -181,6 +181,15 @@ impl<Mode> Tx<Mode> {
         Ok(Page { items, has_more: count < sizes.len() })
     }
 
+    /// All calls that a server asked for and that wait for a person.
+    pub async fn waiting_calls_of(&mut self, node: &str) -> Result<Vec<ToolCall>, StoreError> {
+        let rows: Vec<CallRow> = on!(self, c => sqlx::query_as(concat!(
+            "SELECT ", columns!(), " FROM tool_calls
+             WHERE organization_id = $1 AND status = 'pending' AND node_id = $2 ORDER BY id"))
+            .bind(self.org.as_str()).bind(node).fetch_all(c))?;
+        rows.into_iter().map(ToolCall::try_from).collect()
+    }
+
     /// How many calls of a chat wait for a person.
     pub async fn pending_calls(&mut self, chat: ChatId) -> Result<u64, StoreError> {
         let count: i64 = on!(self, c => sqlx::query_scalar(

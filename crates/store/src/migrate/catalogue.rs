@@ -46,6 +46,7 @@ pub(crate) fn all() -> &'static [Migration] {
         15 "0015_issuers",
         16 "0016_audit",
         17 "0017_agent_runs",
+        18 "0018_toolset_builder",
     ]
 }
 

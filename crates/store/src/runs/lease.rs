@@ -22,12 +22,30 @@ pub struct Held {
 impl WriteTx {
     /// Who has an attempt has it longer. One whose lease ended while nobody else took it has it again.
     pub async fn renew_lease(&mut self, held: Held, until: Timestamp) -> Result<Run, NotHeld> {
+        // It had lost it, and nobody took it meanwhile.
+        let is_back = execute!(
+            self,
+            sqlx::query(
+                "UPDATE agent_runs SET lease_until = $5, state = CASE WHEN started_at IS NULL THEN 'leased' ELSE 'running' END
+                 WHERE organization_id = $1 AND id = $2 AND attempt = $3 AND executor_id = $4 AND state = 'queued'"
+            )
+            .bind(self.org.as_str())
+            .bind(held.run.to_string())
+            .bind(i64::from(held.attempt))
+            .bind(held.executor.to_string())
+            .bind(At(until))
+        )?;
+        if is_back > 0
+            && let Some(run) = self.run(held.run).await?
+        {
+            self.note_state(held.run, held.attempt, run.state, None).await?;
+        }
         let renewed = execute!(
             self,
             sqlx::query(
-                "UPDATE agent_runs SET lease_until = $5, state = CASE state WHEN 'queued' THEN 'leased' ELSE state END
+                "UPDATE agent_runs SET lease_until = $5
                  WHERE organization_id = $1 AND id = $2 AND attempt = $3 AND executor_id = $4
-                   AND state IN ('queued', 'leased', 'running')"
+                   AND state IN ('leased', 'running')"
             )
             .bind(self.org.as_str())
             .bind(held.run.to_string())
