@@ -36,6 +36,7 @@ use crate::servers::{ServerSettings, Servers};
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
+use crate::turns::{ModelSettings, Turns};
 use crate::workspaces::Workspaces;
 
 /// How a server is set up.
@@ -67,6 +68,8 @@ pub struct Settings {
     pub servers: ServerSettings,
     /// How runs of agents are looked after.
     pub runs: RunSettings,
+    /// Where models are.
+    pub models: ModelSettings,
     /// Which tools clients get.
     pub resolution: ResolutionSettings,
     /// What organisations other than `local` may have.
@@ -128,6 +131,7 @@ struct Inner {
     events: Events,
     calls: Calls,
     runs: AgentRuns,
+    turns: Turns,
     inbox: Inbox,
     gallery: Gallery,
     stage: Stage,
@@ -218,6 +222,7 @@ impl App {
             events,
             calls,
             runs,
+            turns: Turns::new(),
             inbox,
             gallery,
             stage,
@@ -321,6 +326,11 @@ impl App {
         }
     }
 
+    /// The turns of models.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.0.turns
+    }
+
     /// How it is set up.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
@@ -390,6 +400,11 @@ impl App {
 
     /// Ends all calls, which are recorded as cut off, and everything that they left running.
     pub async fn shut_down(&self) {
+        // Turns end with what they wait for, also where nobody drained the server before.
+        self.0.events.end();
+        for turn in self.running_turns() {
+            turn.over().await;
+        }
         self.0.calls.shut_down().await;
         self.0.servers.shut_down().await;
     }

@@ -45,6 +45,7 @@ pub(crate) enum RetainError {
 impl App {
     /// Deletes a chat with everything in it. Whether there was one.
     pub(crate) async fn delete_chat(&self, org: &OrgId, chat: ChatId, who: &str) -> Result<bool, WorkspaceError> {
+        self.turns().end_chat(org, chat).await;
         self.calls().end_chat(org, chat).await;
         let deleted = self.workspaces().lease(org, chat).await.delete_chat(who).await?;
         if deleted {
@@ -59,6 +60,7 @@ impl App {
         if found.is_none_or(|found| found.updated_at >= before) {
             return Ok(false);
         }
+        self.turns().end_chat(org, chat).await;
         self.calls().end_chat(org, chat).await;
         let expired = self.workspaces().lease(org, chat).await.expire_chat(before, WHO).await?;
         if expired {

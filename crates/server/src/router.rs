@@ -8,8 +8,9 @@ use utoipa_axum::routes;
 
 use crate::access::issuers::resource::{WELL_KNOWN, metadata};
 use crate::api::{
-    audit, calls, chats, events, executors, gallery, invitations, machine, mcp_imports, mcp_servers, members, messages,
-    orgs, people, processes, runs, secrets, session, settings, skills, tokens, tools, toolsets, workspace,
+    audit, builder, calls, chats, events, executors, gallery, invitations, machine, mcp_imports, mcp_servers, members,
+    messages, orgs, people, processes, runs, secrets, session, settings, skills, tokens, tools, toolsets, turns,
+    workspace,
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
@@ -86,6 +87,10 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(workspace::fsck::fsck_workspace))
         .routes(routes!(toolsets::list::list_toolsets, toolsets::create::create_toolset))
         .routes(routes!(toolsets::import::import_toolset))
+        .routes(routes!(builder::start::start_toolset_builder))
+        .routes(routes!(builder::get::get_toolset_builder))
+        .routes(routes!(builder::chat::chat_toolset_builder))
+        .routes(routes!(builder::finalize::finalize_toolset_builder))
         .routes(routes!(
             toolsets::get::get_toolset,
             toolsets::update::update_toolset,
@@ -149,6 +154,11 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(tokens::revoke::revoke_token))
         .routes(routes!(audit::list::list_audit))
         .routes(routes!(audit::export::export_audit))
+        .routes(routes!(turns::stream::stream))
+        .routes(routes!(turns::list::list_turns))
+        .routes(routes!(turns::models::list_models))
+        .routes(routes!(turns::events::turn_events))
+        .routes(routes!(turns::cancel::cancel_turn))
         .routes(routes!(runs::list::list_runs, runs::create::create_run))
         .routes(routes!(runs::get::get_run))
         .routes(routes!(runs::events::run_events))

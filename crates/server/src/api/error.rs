@@ -48,6 +48,13 @@ pub(crate) enum Code {
     BlobCorrupt,
     Internal,
     Unavailable,
+    /// The organisation gave no key for the model.
+    LlmSecretRequired,
+    LlmUnavailable,
+    ToolsetBuilderSessionNotFound,
+    ToolsetBuilderSessionFinalized,
+    ToolsetBuilderSessionFull,
+    ToolsetBuilderInvalidModelOutput,
 }
 
 impl Code {
@@ -84,6 +91,12 @@ impl Code {
             Self::UnsupportedMediaType => "UNSUPPORTED_MEDIA_TYPE",
             Self::Internal => "INTERNAL",
             Self::Unavailable => "UNAVAILABLE",
+            Self::LlmSecretRequired => "LLM_SECRET_REQUIRED",
+            Self::LlmUnavailable => "LLM_UNAVAILABLE",
+            Self::ToolsetBuilderSessionNotFound => "TOOLSET_BUILDER_SESSION_NOT_FOUND",
+            Self::ToolsetBuilderSessionFinalized => "TOOLSET_BUILDER_SESSION_FINALIZED",
+            Self::ToolsetBuilderSessionFull => "TOOLSET_BUILDER_SESSION_FULL",
+            Self::ToolsetBuilderInvalidModelOutput => "TOOLSET_BUILDER_INVALID_MODEL_OUTPUT",
         }
     }
 
@@ -96,15 +109,20 @@ impl Code {
             | Self::InvalidSkillBundle
             | Self::InvalidMcpPlaceholder
             | Self::McpServerNameConflict
+            | Self::ToolsetBuilderInvalidModelOutput
             | Self::PairingTokenExpired => StatusCode::BAD_REQUEST,
             Self::Unauthorized | Self::PairingTokenInvalid => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
-            Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound => StatusCode::NOT_FOUND,
+            Self::NotFound | Self::ToolsetNotFound | Self::ToolNotFound | Self::ToolsetBuilderSessionNotFound => {
+                StatusCode::NOT_FOUND
+            }
             Self::Conflict
             | Self::AmbiguousServerId
             | Self::PublicSlugConflict
             | Self::McpServerNotConnected
             | Self::NeedsTrust
+            | Self::ToolsetBuilderSessionFinalized
+            | Self::ToolsetBuilderSessionFull
             | Self::Quarantined => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::QuotaExceeded | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
@@ -115,7 +133,8 @@ impl Code {
             Self::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::LlmSecretRequired => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Unavailable | Self::LlmUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -191,6 +210,16 @@ impl ApiError {
         Self::new(Code::NotFound, format!("there is no {what} {id:?}"))
     }
 
+    /// What it says, in words.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// As it is written, for an answer that has it as a part.
+    pub(crate) fn into_body(self) -> ErrorBody {
+        ErrorBody { code: self.code.as_str().to_owned(), message: self.message, details: self.details }
+    }
+
     /// What it says, for who tells it in another form.
     pub(crate) fn into_told(self) -> (Code, String, Option<Value>) {
         (self.code, self.message, self.details)
@@ -217,11 +246,11 @@ impl From<StoreError> for ApiError {
 }
 
 impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let body = ErrorBody { code: self.code.as_str().to_owned(), message: self.message, details: self.details };
-        let mut response = (self.code.status(), Json(body)).into_response();
-        let challenge = self.challenge.map(|challenge| *challenge);
-        match self.code {
+    fn into_response(mut self) -> Response {
+        let challenge = self.challenge.take().map(|challenge| *challenge);
+        let (code, retry_after) = (self.code, self.retry_after);
+        let mut response = (code.status(), Json(self.into_body())).into_response();
+        match code {
             Code::Unauthorized => {
                 let challenge = challenge.unwrap_or(HeaderValue::from_static("Bearer realm=\"kitbag\""));
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
@@ -229,8 +258,8 @@ impl IntoResponse for ApiError {
             Code::Forbidden | Code::BadRequest => {
                 response.headers_mut().extend(challenge.map(|challenge| (header::WWW_AUTHENTICATE, challenge)));
             }
-            Code::Unavailable | Code::RateLimited | Code::QuotaExceeded => {
-                let seconds = HeaderValue::from(self.retry_after.unwrap_or(1));
+            Code::Unavailable | Code::LlmUnavailable | Code::RateLimited | Code::QuotaExceeded => {
+                let seconds = HeaderValue::from(retry_after.unwrap_or(1));
                 response.headers_mut().insert(header::RETRY_AFTER, seconds);
             }
             _ => {}

@@ -1,6 +1,7 @@
 //! The endpoints, one file each, and what they share: errors, input, lists.
 
 pub(crate) mod audit;
+pub(crate) mod builder;
 pub(crate) mod calls;
 pub(crate) mod chats;
 pub(crate) mod error;
@@ -26,4 +27,5 @@ pub(crate) mod skills;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod toolsets;
+pub(crate) mod turns;
 pub(crate) mod workspace;

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kitbag_model::{CallError, ChatId, OrgId, ToolCall, ToolCallId};
 use kitbag_python::Stop;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::company::{Answered, Company};
 
@@ -18,7 +20,9 @@ pub(super) struct Live {
     /// The toolset whose tool it is.
     pub(super) toolset: String,
     stop: watch::Sender<bool>,
-    over: watch::Sender<bool>,
+    over: AtomicBool,
+    /// Those who wait for that.
+    waiting: Notify,
     /// Why it is to end before its time. The first reason counts.
     why: Mutex<Option<CallError>>,
     /// As it was when it ended.
@@ -72,7 +76,12 @@ impl Live {
 
     /// Waits until it is over, and recorded or about to be.
     pub(super) async fn over(&self) {
-        let _ = self.over.subscribe().wait_for(|over| *over).await;
+        let mut told = pin!(self.waiting.notified());
+        // It listens before it looks, or it would miss what is said in between.
+        told.as_mut().enable();
+        if !self.over.load(Ordering::SeqCst) {
+            told.await;
+        }
     }
 }
 
@@ -110,7 +119,8 @@ impl Lives {
             key: (org.clone(), chat, id),
             toolset: toolset.to_owned(),
             stop: watch::channel(false).0,
-            over: watch::channel(false).0,
+            over: AtomicBool::new(false),
+            waiting: Notify::new(),
             why: Mutex::default(),
             ended: Mutex::default(),
             company,
@@ -130,7 +140,8 @@ impl Lives {
     /// It is over, or was never begun.
     pub(super) fn remove(&self, live: &Live) {
         self.known().remove(&live.key);
-        live.over.send_replace(true);
+        live.over.store(true, Ordering::SeqCst);
+        live.waiting.notify_waiters();
     }
 
     pub(super) fn find(&self, org: &OrgId, chat: ChatId, id: ToolCallId) -> Option<Arc<Live>> {

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use kitbag_model::{CallError, CallErrorCode, OrgId, Timestamp};
+use kitbag_model::{CallError, CallErrorCode, CallStatus, OrgId, Timestamp};
 use kitbag_store::StoreError;
 
 use super::Calls;
+use crate::turns::is_being_written;
 
 impl Calls {
     /// Ends the calls that this server ran when it was cut off, and looks after those that wait for a yes. Only for whoever has
@@ -20,11 +21,25 @@ impl Calls {
             if !cut_off.is_empty() {
                 tracing::warn!(%org, calls = cut_off.len(), "calls were cut off when the server ended");
             }
+            self.end_calls_of_turns(&org).await?;
             self.expire(&org).await?;
             let ends = self.0.store.read(&org).await?.pending_ends().await?;
             ends.into_iter().for_each(|end| self.expire_later(&org, Some(end)));
         }
         Ok(())
+    }
+
+    /// Ends the calls that waited for a yes while a turn waited for them: the turn was cut off, so nobody would be told what they gave.
+    async fn end_calls_of_turns(&self, org: &OrgId) -> Result<(), StoreError> {
+        let why = CallError::new(CallErrorCode::Interrupted, "the server ended while the turn that asked for it ran");
+        let mut tx = self.0.store.write(org).await?;
+        for call in tx.waiting_calls_of(&self.0.node).await? {
+            let message = tx.message(call.chat_id, call.message_id).await?;
+            if message.is_some_and(|message| is_being_written(&message.content)) {
+                tx.end_call(call.chat_id, call.id, CallStatus::Pending, &why).await?;
+            }
+        }
+        tx.commit().await
     }
 
     /// Ends the calls of an organisation that nobody decided about in time.

@@ -1,8 +1,11 @@
 //! Refuses a body by the length it announces. One that announces none is cut off when the limit is reached.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, header};
+use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use crate::api::error::{ApiError, Code};
@@ -21,7 +24,7 @@ pub(super) async fn refuse(app: &App, request: Request) -> Result<Request, ApiEr
     };
     match announced {
         Some(length) if length > most => {
-            Box::pin(drain(request.into_body())).await;
+            Box::pin(drain(request.into_body(), POLITENESS.max(2 * most))).await;
             Err(ApiError::new(
                 Code::PayloadTooLarge,
                 format!("the body has {length} bytes, and at most {most} are taken"),
@@ -41,16 +44,24 @@ fn largest_json(method: &Method, route: &str) -> u64 {
     }
 }
 
-/// So much of a body that is not taken is read all the same: a client that is still sending would not see the answer.
-const POLITENESS: usize = 64 << 20;
+/// So much of a body that is not taken is read all the same, or twice what would have been taken where that is more: a client
+/// that is still sending would not see the answer.
+const POLITENESS: u64 = 64 << 20;
 
-async fn drain(body: Body) {
+/// How long that may take. A client that dribbles holds no connection for longer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn drain(body: Body, most: u64) {
     let mut read = 0;
     let mut parts = body.into_data_stream();
-    while let Some(Ok(part)) = parts.next().await {
-        read += part.len();
-        if read > POLITENESS {
-            break;
+    let reading = async {
+        while let Some(Ok(part)) = parts.next().await {
+            read += part.len() as u64;
+            if read > most {
+                break;
+            }
         }
-    }
+    };
+    // Whatever is left then, the answer is the same.
+    _ = timeout(PATIENCE, reading).await;
 }

@@ -27,7 +27,10 @@ fn takes_its_time(method: &Method, route: &str) -> bool {
     let others = ["/chats/{chat}/tool-calls/{callId}/cancel", "/toolsets/{id}/prepare"];
     let servers = ["/mcp-servers/{serverKey}/reconnect", "/mcp-servers/{serverKey}/test"];
     let gallery = ["/toolsets/{id}/publish", "/toolset-gallery/{slug}/adopt"];
-    *method == Method::POST && [&calls, &others, &servers, &gallery].iter().any(|routes| routes.contains(&route))
+    // A model is asked, and asked again if need be.
+    let asks_a_model = route.starts_with("/toolsets/builder/sessions");
+    let lists = [&calls, &others, &servers, &gallery];
+    *method == Method::POST && (asks_a_model || lists.iter().any(|routes| routes.contains(&route)))
 }
 
 /// Whether a route is our own MCP endpoint. What is asked there has a line of its own in the log, and there is much of it.

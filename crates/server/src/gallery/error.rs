@@ -26,7 +26,7 @@ pub(crate) enum GalleryError {
         slug: PublicSlug,
     },
     /// Something in it looks like a secret. Where, but not what; and what everybody can read cannot be forced.
-    #[error("everybody could read what looks like a secret: {}; put a placeholder there", .0.join(", "))]
+    #[error("everybody could read what looks like a secret: {}; take it out, or put a placeholder there", .0.join(", "))]
     Secret(Vec<String>),
     /// An id that would change what its overrides mean.
     #[error(transparent)]

@@ -217,7 +217,7 @@ impl View {
         let org = self.org.clone();
         let newest = self.app.servers().is_stateless(&self.org, &server);
         // The one who could stop it is this view: with it, the wish is gone.
-        let stop = self.gone.subscribe();
+        let stop = self.gone().subscribe();
         tokio::spawn(async move {
             let mut params = Shallow::default();
             let call = if newest {

@@ -1,7 +1,7 @@
 //! What one client is served: a session's for as long as it lasts, else one request's.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kitbag_mcp::connection::Boxed;
 use kitbag_mcp::manager::{APP, ServerState, UI};
@@ -46,8 +46,8 @@ pub(super) struct View {
     subscribed: Mutex<HashSet<String>>,
     /// The skills that the client may know of.
     skills: Mutex<Vec<String>>,
-    /// Turns to true when nobody is there any more.
-    pub(super) gone: watch::Sender<bool>,
+    /// Turns to true when nobody is there any more. Made for the first who wants to know: a view of one call has nobody.
+    gone: OnceLock<watch::Sender<bool>>,
 }
 
 /// What a client is told that there is.
@@ -88,7 +88,7 @@ impl View {
             subscribed: Mutex::default(),
             skills: Mutex::new(menu.skills.iter().map(Served::mark).collect()),
             first: menu,
-            gone: watch::Sender::new(false),
+            gone: OnceLock::new(),
         }))
     }
 
@@ -130,6 +130,11 @@ impl View {
         let other = *known != now;
         *known = now;
         other
+    }
+
+    /// Turns to true when nobody is there any more.
+    pub(super) fn gone(&self) -> &watch::Sender<bool> {
+        self.gone.get_or_init(|| watch::Sender::new(false))
     }
 
     pub(super) fn subscribed(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -321,12 +326,14 @@ impl Service for View {
     }
 
     fn left(&self) {
-        self.gone.send_replace(true);
+        self.gone().send_replace(true);
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.gone.send_replace(true);
+        if let Some(gone) = self.gone.get() {
+            gone.send_replace(true);
+        }
     }
 }

@@ -19,8 +19,10 @@ use crate::router::endpoints;
     tags(
         (name = "chats", description = "Conversations, each with a workspace of its own."),
         (name = "messages", description = "The tree of a chat."),
+        (name = "turns", description = "Models that answer in chats, with the chats' tools."),
         (name = "workspace", description = "The folder of a chat, and every state it was ever in."),
         (name = "gallery", description = "What organisations publish for everybody, and how it is adopted."),
+        (name = "builder", description = "Toolsets put together with a model's help."),
         (name = "people", description = "Signing in, and what a person may see and change of themselves."),
         (name = "organizations", description = "Tenants, their members, and ways in."),
         (name = "tokens", description = "Who may enter, and with which rights."),

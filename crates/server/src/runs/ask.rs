@@ -27,6 +27,7 @@ pub(crate) struct Ask {
 impl AgentRuns {
     /// Puts a run into the queue.
     pub(crate) async fn ask(&self, org: &OrgId, audience: Audience, who: &str, ask: Ask) -> Result<Run, ApiError> {
+        self.check_named(org, &ask.config).await?;
         let rules = self.0.rules.of(org).await?;
         let application = application(&ask.config, rules.default_toolset());
         let snapshot = match &application {
@@ -59,6 +60,20 @@ impl AgentRuns {
         let run = kept?;
         self.tell_state(org, &run);
         Ok(run)
+    }
+
+    /// Whoever names one executor means one that is there: nothing would ever come of a run for another.
+    async fn check_named(&self, org: &OrgId, config: &RunConfig) -> Result<(), ApiError> {
+        let selector = &config.execution.selector;
+        let Some(id) = selector.executor_id else { return Ok(()) };
+        let found = self.0.store.read_beside(&selector.home(org)).await?.executor(id).await?;
+        match found.filter(|one| one.revoked_at.is_none() && one.pool == selector.pool) {
+            Some(_) => Ok(()),
+            None => {
+                let reason = format!("there is no executor {id}; it may have been taken out");
+                Err(ApiError::invalid("config.execution.selector.executorId", reason))
+            }
+        }
     }
 
     /// The files first, then the row that names them.

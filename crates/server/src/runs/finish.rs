@@ -12,6 +12,8 @@ use super::AgentRuns;
 use super::link::{Link, Over};
 use crate::workspaces::{Ended, RunEndError, WorkspaceError};
 
+const BY_HAND: &str = "the files that it left are kept, and can be brought into the chat by hand";
+
 type Files = BTreeMap<WorkPath, FileRef>;
 
 impl Link {
@@ -80,9 +82,14 @@ impl AgentRuns {
         // Whoever makes the state the chat's own takes the lease itself.
         drop(lease);
         self.forget(id);
+        // Half of something is no state of a chat that people work in; a chat of the run's own has nothing else to show.
+        let is_wanted = over.state == RunState::Succeeded || self.has_own_chat(org, &over).await?;
         let told = match (unkept, manifest) {
             (Some(reason), _) => Some(reason),
-            (None, Some(manifest)) if over.apply => self.apply(org, &over, &manifest).await,
+            (None, Some(manifest)) if over.apply && is_wanted => self.apply(org, &over, &manifest).await,
+            (None, Some(manifest)) if over.apply && Some(manifest.id) != over.pre_manifest_id => {
+                Some(format!("it did not succeed, so the chat stays as it is; {BY_HAND}"))
+            }
             (None, _) => None,
         };
         if let Some(message) = told {
@@ -92,21 +99,24 @@ impl AgentRuns {
         Ok(())
     }
 
+    async fn has_own_chat(&self, org: &OrgId, run: &Run) -> Result<bool, WorkspaceError> {
+        Ok(self.0.store.read_beside(org).await?.is_chat_of_run(run.chat_id).await?)
+    }
+
     /// Makes what a run left the chat's next state, if the chat still stands where the run began. If not, why.
     async fn apply(&self, org: &OrgId, run: &Run, manifest: &Manifest) -> Option<String> {
-        let by_hand = "the files that it left are kept, and can be brought into the chat by hand";
         let lease = match self.0.workspaces.edit(org, run.chat_id).await {
             Ok(lease) => lease,
-            Err(error) => return Some(format!("{error}; {by_hand}")),
+            Err(error) => return Some(format!("{error}; {BY_HAND}")),
         };
         let stands = match lease.current().await {
             Ok(active) => active.map(|active| active.id),
-            Err(error) => return Some(format!("{error}; {by_hand}")),
+            Err(error) => return Some(format!("{error}; {BY_HAND}")),
         };
         if stands != run.pre_manifest_id {
-            return Some(format!("the chat's files changed while it ran; {by_hand}"));
+            return Some(format!("the chat's files changed while it ran; {BY_HAND}"));
         }
-        lease.checkout(manifest).await.err().map(|error| format!("{error}; {by_hand}"))
+        lease.checkout(manifest).await.err().map(|error| format!("{error}; {BY_HAND}"))
     }
 
     /// Adds a line to what happened.

@@ -33,12 +33,16 @@ impl AgentRuns {
             return Ok(Some(quota.told("executors have as many runs as they may")));
         }
         let selector = &config.execution.selector;
-        let (home, whose) = match selector.pool {
-            Pool::Byon => (org.clone(), "of this organisation"),
-            Pool::Managed => (OrgId::local(), "of the operator"),
+        let whose = match selector.pool {
+            Pool::Byon => "of this organisation",
+            Pool::Managed => "of the operator",
         };
+        let home = selector.home(org);
         let all = self.0.store.read_beside(&home).await?.executors(None, ALL).await?.items;
         let all: Vec<Executor> = all.into_iter().filter(|one| one.pool == selector.pool).collect();
+        if selector.executor_id.is_some_and(|id| all.iter().all(|one| one.id != id)) {
+            return Ok(Some("the executor that it is for was taken out; cancel it, and ask another".to_owned()));
+        }
         let connected: Vec<&Executor> = all.iter().filter(|one| self.is_connected(one)).collect();
         let fits = |one: &&&Executor| selector.admits(config.engine.id, &one.candidate());
         let fitting: Vec<&Executor> = connected.iter().filter(fits).copied().collect();
@@ -50,10 +54,17 @@ impl AgentRuns {
         Ok(Some(match (all.len(), connected.len(), fitting.len()) {
             (0, ..) => format!("there is no executor {whose} yet; pair one"),
             (paired, 0, _) => format!("no executor {whose} is connected; {paired} of them would be"),
-            (_, connected, 0) => format!(
-                "no executor {whose} that is connected ({connected}) has the engine {} and what the selector asks for",
-                config.engine.id
-            ),
+            (_, connected, 0) => {
+                let engine = config.engine.id;
+                let has_engine = all.iter().any(|one| {
+                    self.is_connected(one) && one.candidate().engines.iter().any(|found| found.id == engine)
+                });
+                let lacks = match has_engine {
+                    true => "is what the selector asks for".to_owned(),
+                    false => format!("has the engine {engine} in a version that can be used"),
+                };
+                format!("no executor {whose} that is connected ({connected}) {lacks}")
+            }
             _ if has_room => "an executor is about to take it".to_owned(),
             (_, _, fitting) => format!("no executor that can take it ({fitting}) has room just now"),
         }))

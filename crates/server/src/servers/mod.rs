@@ -12,7 +12,7 @@ mod news;
 mod variables;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -132,6 +132,10 @@ struct Inner {
     shared_network: bool,
     /// Held by whoever renames or removes the folders that servers keep.
     homes: sync::Mutex<()>,
+    /// Held by whoever reads what is wanted and tells it to a manager.
+    reading: sync::Mutex<()>,
+    /// Servers are kept connected here, or are about to be.
+    begun: AtomicBool,
     started: OnceCell<()>,
 }
 
@@ -220,6 +224,8 @@ impl Servers {
             sandboxes: sandboxes.clone(),
             shared_network: settings.servers.sandbox_network,
             homes: sync::Mutex::new(()),
+            reading: sync::Mutex::new(()),
+            begun: AtomicBool::new(false),
             started: OnceCell::new(),
         }));
         news::listen(changes, store.clone(), events.clone(), Arc::clone(&servers.0.version));
@@ -228,6 +234,8 @@ impl Servers {
 
     /// Connects the servers of all organisations, in the background.
     pub(crate) async fn start(&self) {
+        // From here on whoever changes something tells it: what is read below may be from before.
+        self.0.begun.store(true, Ordering::Release);
         let started = async {
             for org in self.0.store.system().await?.organization_ids().await? {
                 self.read(&org).await?;
@@ -245,7 +253,7 @@ impl Servers {
     pub(crate) async fn follow(&self, org: &OrgId) {
         let done = async {
             self.0.rules.of(org).await?;
-            if self.is_started() {
+            if self.0.begun.load(Ordering::Acquire) {
                 self.read(org).await?;
             }
             self.forget_the_gone(org).await
@@ -256,6 +264,8 @@ impl Servers {
     }
 
     async fn read(&self, org: &OrgId) -> Result<(), StoreError> {
+        // One at a time: of two who read, the one who read first would otherwise tell last what is no longer so.
+        let _alone = self.0.reading.lock().await;
         // Whoever dials for it cannot wait to learn whom it may dial.
         self.0.rules.of(org).await?;
         let mut tx = self.0.store.read_beside(org).await?;

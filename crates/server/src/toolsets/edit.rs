@@ -11,7 +11,7 @@ use kitbag_model::{
 use serde_json::{Value, json};
 use tracing::Instrument;
 
-use super::draft::{Completed, Draft, DraftProblem};
+use super::draft::{Completed, Draft, DraftProblem, RawDraft};
 use super::export::checked_file;
 use super::install::{Rows, Yes};
 use super::shelf::Staging;
@@ -58,10 +58,7 @@ impl Toolsets {
     }
 
     async fn do_create(&self, org: &OrgId, by: &Author, mut draft: Draft) -> Result<ToolsetId, ToolsetError> {
-        if draft.name.is_none() && !draft.problems.iter().any(|problem| problem.field == "name") {
-            draft.problems.push(DraftProblem::new(Code::BadRequest, "name", "must be there"));
-        }
-        let made = draft.complete(org, None, Vec::new()).map_err(ToolsetError::Draft)?;
+        let made = complete_new(org, &mut draft)?;
         let name = draft.name.ok_or_else(|| ToolsetError::Draft(Vec::new()))?;
         let (given, wanted) = (draft.id.is_some(), draft.id.into_iter());
         let slugs = ToolsetId::from_name(name.as_str(), NAMELESS).take(if given { 0 } else { MOST_TRIED });
@@ -125,6 +122,12 @@ impl Toolsets {
         Err(ToolsetError::Conflict)
     }
 
+    /// Whether runs of the organisation have it that name no toolset.
+    async fn is_default(&self, org: &OrgId, id: &ToolsetId) -> Result<bool, ToolsetError> {
+        let settings = self.store.read_beside(org).await?.settings().await?;
+        Ok(settings.is_some_and(|(settings, _)| settings.toolsets.default_toolset_id.as_ref() == Some(id)))
+    }
+
     async fn do_update(
         &self,
         org: &OrgId,
@@ -146,6 +149,12 @@ impl Toolsets {
         let made = draft.complete(org, Some(&before), files.clone()).map_err(ToolsetError::Draft)?;
         let head = &before.toolset;
         let visibility = draft.visibility.filter(|visibility| *visibility != head.visibility);
+        let is_shared = *org != OrgId::local();
+        if is_shared && visibility == Some(Visibility::Private) && self.is_default(org, id).await? {
+            let reason =
+                "this is the organisation's default toolset, which everybody has; choose another default first";
+            return Err(ToolsetError::Draft(vec![DraftProblem::new(Code::BadRequest, "visibility", reason)]));
+        }
         let name = draft.name.take().unwrap_or_else(|| head.name.clone());
         let description = draft.description.take().unwrap_or_else(|| head.description.clone());
         let is_described = name != head.name || description != head.description;
@@ -226,6 +235,19 @@ impl Toolsets {
         let (staged, ()) = self.stage(org, move |place| unpack(&made, folder, place)).await?;
         Ok(Some(staged))
     }
+}
+
+/// Whether a toolset could be made of this, in this organisation. Nothing is.
+pub(crate) fn check_draft(org: &OrgId, raw: RawDraft) -> Result<(), ToolsetError> {
+    complete_new(org, &mut Draft::read(raw)).map(drop)
+}
+
+/// What a new toolset is made of.
+fn complete_new(org: &OrgId, draft: &mut Draft) -> Result<Completed, ToolsetError> {
+    if draft.name.is_none() && !draft.problems.iter().any(|problem| problem.field == "name") {
+        draft.problems.push(DraftProblem::new(Code::BadRequest, "name", "must be there"));
+    }
+    draft.complete(org, None, Vec::new()).map_err(ToolsetError::Draft)
 }
 
 fn unpack(made: &Completed, folder: Option<PathBuf>, place: &Staging) -> Result<(), ToolsetError> {

@@ -160,21 +160,16 @@ impl From<ToolsetError> for ApiError {
     }
 }
 
-/// What kind of problem of a launch it is. A reference that is none has a code of its own.
+/// What kind of problem of a launch it is. A value where only a reference may be has a code of its own, as has a reference that is none.
 pub(super) fn launch_code(reason: &LaunchReason) -> Code {
-    match reason {
-        LaunchReason::Placeholder(_)
-        | LaunchReason::NoPlaceholders
-        | LaunchReason::NotStrict
-        | LaunchReason::LooksSecret => Code::InvalidMcpPlaceholder,
-        _ => Code::BadRequest,
-    }
+    if reason.is_of_placeholders() { Code::InvalidMcpPlaceholder } else { Code::BadRequest }
 }
 
 /// Everything that is wrong with how a server would be reached.
 fn launch_error(message: String, problems: &[LaunchError]) -> ApiError {
-    let is_placeholder = |problem: &LaunchError| launch_code(&problem.reason) == Code::InvalidMcpPlaceholder;
-    let code = if problems.iter().all(is_placeholder) { Code::InvalidMcpPlaceholder } else { Code::BadRequest };
+    // Whoever wrote a secret must hear of that, whatever else is wrong.
+    let is_placeholder = problems.iter().any(|problem| problem.reason.is_of_placeholders());
+    let code = if is_placeholder { Code::InvalidMcpPlaceholder } else { Code::BadRequest };
     let told: Vec<_> = problems
         .iter()
         .map(|problem| json!({ "field": problem.field.to_string(), "message": problem.reason.to_string() }))

@@ -37,7 +37,7 @@ pub(crate) use callable::{Callable, Runs};
 pub(crate) use catalogue::{Catalogue, Provider, Tool};
 use describe::Describing;
 pub(crate) use draft::{Draft, RawDraft};
-pub(crate) use edit::Edited;
+pub(crate) use edit::{Edited, check_draft};
 pub(crate) use error::ToolsetError;
 pub(crate) use import::{Import, Imported};
 pub(crate) use install::{checked_launch, editable, lowered};

@@ -1,5 +1,6 @@
 //! A bundle that has arrived and was opened: everything in it is checked, and nothing of it has been written or run.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,11 +9,15 @@ use kitbag_formats::archive::{Archive, ArchiveError, Limits};
 use kitbag_formats::bundle::{Bundle, Code, Content, Finding, MANIFEST, Refused};
 use kitbag_formats::import::{Download, Imported, Input, Kind, Options};
 use kitbag_formats::manifest;
+use kitbag_model::redaction::tokens_in;
 use kitbag_model::{ContentHash, Definition, FileKind, Hasher, ToolsetFile, WorkPath};
 
 use super::ToolsetError;
 use super::shelf::Staging;
 use crate::transfer::Staged;
+
+/// What is longer than this is no text that a person wrote.
+const LONGEST_TEXT: u64 = 1024 * 1024;
 
 /// A bundle with its bytes.
 pub(crate) struct Parcel {
@@ -65,6 +70,24 @@ impl Parcel {
         }
         self.bundle.definition = definition;
         self
+    }
+
+    /// Where its texts have what is a secret beyond doubt, as `file:line (what it looks like)`.
+    pub(super) fn secrets(&self) -> Result<Vec<String>, ToolsetError> {
+        let input = Input::open(&self.bytes, &Limits::BUNDLE)?;
+        let sizes: HashMap<&WorkPath, u64> = self.files.iter().map(|file| (&file.path, file.size)).collect();
+        let mut found = Vec::new();
+        for file in
+            self.bundle.files.iter().filter(|file| sizes.get(&file.path).is_some_and(|size| *size <= LONGEST_TEXT))
+        {
+            let mut bytes = Vec::new();
+            copy(input.archive(), &file.content, &mut bytes)
+                .map_err(|error| ToolsetError::from(Refused::from(Finding::from(&error))))?;
+            if let Ok(text) = String::from_utf8(bytes) {
+                found.extend(tokens_in(&text).into_iter().map(|(line, kind)| format!("{}:{line} ({kind})", file.path)));
+            }
+        }
+        Ok(found)
     }
 
     /// Writes all files.

@@ -59,8 +59,15 @@ impl Toolsets {
         let tools = self.told_tools(org, &installed).await?;
         let bundle = self.write_bundle(org, &installed, definition, files, inbox).await?;
         // What is published is what was read again, with every check that a bundle from outside gets.
-        let (parcel, bundle) =
-            blocking(move || Parcel::open(&bundle, None, &Options::default()).map(|parcel| (parcel, bundle))).await?;
+        let (parcel, written, bundle) = blocking(move || {
+            let parcel = Parcel::open(&bundle, None, &Options::default())?;
+            let written = parcel.secrets()?;
+            Ok::<_, ToolsetError>((parcel, written, bundle))
+        })
+        .await?;
+        if !written.is_empty() {
+            return Err(GalleryError::Secret(written));
+        }
         refuse_unshareable(&parcel.bundle.definition.servers)?;
         let size = parcel.size();
         let publication = Publication {

@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use kitbag_model::run::{ExecutorToken, NewExecutor, PairingToken};
 use kitbag_model::{Action, ExecutorId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use crate::access::origin::only;
+use crate::access::issuers::base_url;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::JsonBody;
 use crate::app::App;
@@ -92,10 +92,7 @@ pub(crate) async fn pair_executor(
 
 /// Where an executor connects: under the name by which it found us, unless the operator says otherwise.
 fn socket_url(app: &App, headers: &HeaderMap) -> String {
-    let base = match (&app.settings().public_url, only(headers, &header::HOST)) {
-        (None, Some(host)) => format!("http://{host}"),
-        _ => app.settings().base_url(),
-    };
+    let base = base_url(app, headers);
     let rest = base.strip_prefix("http").unwrap_or(&base);
     format!("ws{rest}/v1/executors/connect")
 }

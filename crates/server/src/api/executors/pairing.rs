@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use kitbag_model::run::executor::PAIRING_SECONDS;
 use kitbag_model::run::{NewPairing, PairingToken, Pool};
 use kitbag_model::{Action, OrgId, PairingId, Timestamp};
@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::labels;
 use crate::access::caller::MayManage;
+use crate::access::issuers::base_url;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::JsonBody;
 use crate::app::App;
@@ -50,6 +51,7 @@ pub(crate) struct PairingTokenView {
 pub(crate) async fn create_pairing_token(
     State(app): State<App>,
     caller: MayManage,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<CreatePairingToken>,
 ) -> Result<(StatusCode, Json<PairingTokenView>), ApiError> {
     let labels = labels(body.labels.unwrap_or_default())?;
@@ -78,7 +80,7 @@ pub(crate) async fn create_pairing_token(
     let view = PairingTokenView {
         pairing_token: token.to_secret().expose().to_owned(),
         expires_at: new.expires_at.to_string(),
-        server: app.settings().base_url(),
+        server: base_url(&app, &headers),
     };
     Ok((StatusCode::CREATED, Json(view)))
 }

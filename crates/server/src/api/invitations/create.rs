@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use kitbag_model::{Action, Email, InvitationText, NewInvitation, OrgRole, Timestamp};
 use kitbag_store::WriteTx;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::view::InvitationView;
 use crate::access::caller::MayManage;
+use crate::access::issuers::base_url;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::JsonBody;
 use crate::api::members::view::RoleName;
@@ -53,6 +54,7 @@ pub(crate) struct NewInvitationView {
 pub(crate) async fn create_invitation(
     State(app): State<App>,
     caller: MayManage,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<CreateInvitation>,
 ) -> Result<(StatusCode, Json<NewInvitationView>), ApiError> {
     let email: Email = body.email.parse().map_err(|reason| ApiError::invalid("email", reason))?;
@@ -61,15 +63,15 @@ pub(crate) async fn create_invitation(
         return Err(ApiError::new(Code::Forbidden, "only an owner invites owners"));
     }
     let mut tx = app.store().write(&caller.org).await?;
-    let made = invite(&app, &mut tx, &caller.who, &email, role).await?;
+    let made = invite(&base_url(&app, &headers), &mut tx, &caller.who, &email, role).await?;
     tx.commit().await?;
     app.events().members_changed(&caller.org, None, "invitations");
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Makes an invitation in the organisation of `tx`.
+/// Makes an invitation in the organisation of `tx`, with a link to where whoever asks has found us.
 pub(crate) async fn invite(
-    app: &App,
+    base: &str,
     tx: &mut WriteTx,
     who: &str,
     email: &Email,
@@ -89,6 +91,6 @@ pub(crate) async fn invite(
     tx.audit(who, Action::InvitationCreated, &text.id.to_string(), &details).await?;
     let secret = text.to_secret().expose().to_owned();
     // Behind the `#` it is sent to no server and stands in no log.
-    let link = format!("{}/join#{secret}", app.settings().base_url());
+    let link = format!("{base}/join#{secret}");
     Ok(NewInvitationView { invitation: made.into(), secret, link })
 }

@@ -10,7 +10,7 @@ use url::Url;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::caller::MayDecide;
-use crate::api::error::{ApiError, ErrorBody};
+use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::QueryOf;
 use crate::app::App;
 
@@ -80,7 +80,7 @@ pub(crate) async fn list_connections(
     };
     let own = caller.org == OrgId::local();
     if let Some(id) = &query.toolset {
-        let missing = || ApiError::not_found("toolset", id);
+        let missing = || ApiError::new(Code::ToolsetNotFound, format!("there is no toolset {id:?}"));
         let known: ToolsetId = id.parse().map_err(|_| missing())?;
         let found = app.store().read(&caller.org).await?.toolset(&known).await?;
         found.filter(|toolset| caller.audience().sees(toolset)).ok_or_else(missing)?;

@@ -78,8 +78,9 @@ pub(crate) async fn import_mcp_servers(
                 taken.added.push(show(&app, &caller.org, true, &key).await?);
             }
             Err(error) => {
-                let (_, message, _) = error.into_told();
-                taken.failed.push(NotTaken { id: wanted.id, name: one.map(Candidate::display_name), message });
+                let (code, message, _) = error.into_told();
+                let (id, name) = (wanted.id, one.map(Candidate::display_name));
+                taken.failed.push(NotTaken { id, name, code: code.as_str(), message });
             }
         }
     }

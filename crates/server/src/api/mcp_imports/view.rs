@@ -145,6 +145,9 @@ pub(crate) struct NotTaken {
     /// What it is called; null if it was not found.
     #[schema(required)]
     pub(super) name: Option<String>,
+    /// What kind of reason it is: a code such as errors have.
+    #[schema(value_type = String)]
+    pub(super) code: &'static str,
     /// Why.
     pub(super) message: String,
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::{Content, NewMessage, Parent, Source};
+use kitbag_model::{ChatId, Content, Message, NewMessage, OrgId, Parent, Source};
 use kitbag_store::AddMessageError;
 use serde::Deserialize;
 use serde_json::Value;
@@ -52,33 +52,39 @@ pub(crate) async fn add_message(
     };
     let role = body.role.parse().map_err(|reason| ApiError::invalid("role", reason))?;
     let content = Content::try_from(body.content).map_err(|reason| ApiError::invalid("content", reason))?;
-    let chat = path.id()?;
+    let message = put(&app, &caller.org, path.id()?, NewMessage { parent, role, content }).await?;
+    Ok((StatusCode::CREATED, Json(message.into())))
+}
+
+/// Adds a message, with the workspace of its branch.
+pub(crate) async fn put(app: &App, org: &OrgId, chat: ChatId, new: NewMessage) -> Result<Message, ApiError> {
+    let no_chat = || ApiError::not_found("chat", &chat.to_string());
     let explain = |error| match error {
-        WorkspaceError::NoChat => path.not_found(),
+        WorkspaceError::NoChat => no_chat(),
         other => other.into(),
     };
     // A branch has a workspace of its own: what was changed in the folder belongs to where the chat stood before.
-    let lease = match parent {
+    let lease = match new.parent {
         Parent::ActiveLeaf => None,
-        _ => Some(app.workspaces().edit(&caller.org, chat).await?),
+        _ => Some(app.workspaces().edit(org, chat).await?),
     };
-    let has_folder = app.workspaces().exists(&caller.org, chat);
+    let has_folder = app.workspaces().exists(org, chat);
     if let Some(lease) = lease.as_ref().filter(|_| has_folder) {
         lease.restore().await.map_err(explain)?;
         lease.keep(Source::Branch, None).await.map_err(explain)?;
         // From here on the folder is what the database says, whatever happens to us.
         lease.change(|workspace| workspace.unsettle()).await?;
     }
-    let mut tx = app.store().write(&caller.org).await?;
-    let message = tx.add_message(chat, &NewMessage { parent, role, content }).await.map_err(|error| match error {
-        AddMessageError::NoChat => path.not_found(),
-        AddMessageError::NoParent => no_parent(),
+    let mut tx = app.store().write(org).await?;
+    let message = tx.add_message(chat, &new).await.map_err(|error| match error {
+        AddMessageError::NoChat => no_chat(),
+        AddMessageError::NoParent => ApiError::invalid("parentId", "is not a message of this chat"),
         AddMessageError::Store(error) => error.into(),
     })?;
     tx.commit().await?;
-    app.events().chat_changed(&caller.org, chat, "message");
+    app.events().chat_changed(org, chat, "message");
     if let Some(lease) = lease.filter(|_| has_folder) {
         lease.restore().await.map_err(explain)?;
     }
-    Ok((StatusCode::CREATED, Json(message.into())))
+    Ok(message)
 }

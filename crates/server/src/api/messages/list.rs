@@ -29,6 +29,7 @@ pub(crate) async fn list_messages(
     let (after, limit) = (query.after(&list)?, query.limit()?);
     let mut tx = app.store().read(&caller.org).await?;
     tx.chat(chat).await?.ok_or_else(|| path.not_found())?;
-    let page = tx.messages(chat, after, limit).await?;
+    let mut page = tx.messages(chat, after, limit).await?;
+    page.items.iter_mut().for_each(|message| app.settle_turn(&caller.org, message));
     Ok(Json(List::of(&list, page, |message| message.id)))
 }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use kitbag_model::{Action, Email, OrgId, OrgRole, OrganizationName};
 use kitbag_store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::view::OrganizationView;
 use crate::access::caller::Operator;
+use crate::access::issuers::base_url;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::JsonBody;
 use crate::api::invitations::create::{NewInvitationView, invite};
@@ -53,6 +54,7 @@ pub(crate) struct NewOrganizationView {
 pub(crate) async fn create_organization(
     State(app): State<App>,
     operator: Operator,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<CreateOrganization>,
 ) -> Result<(StatusCode, Json<NewOrganizationView>), ApiError> {
     let id: OrgId = body.id.parse().map_err(|reason| ApiError::invalid("id", reason))?;
@@ -71,7 +73,7 @@ pub(crate) async fn create_organization(
             made
         }
     };
-    let invitation = invite(&app, &mut tx, &operator.who, &email, OrgRole::Owner).await?;
+    let invitation = invite(&base_url(&app, &headers), &mut tx, &operator.who, &email, OrgRole::Owner).await?;
     tx.commit().await?;
     let organization = organization.into();
     Ok((StatusCode::CREATED, Json(NewOrganizationView { organization, invitation })))

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitbag_model::run::RunConfig;
+use kitbag_model::run::{Output, RunConfig};
+use kitbag_runner::Schemas;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -59,8 +60,15 @@ pub(crate) async fn create_run(
     JsonBody(body): JsonBody<CreateRun>,
 ) -> Result<(StatusCode, Json<RunView>), ApiError> {
     let name = body.name.map(|name| name.parse()).transpose().map_err(|reason| ApiError::invalid("name", reason))?;
-    let config = RunConfig::read(&body.config)
-        .map_err(|error| ApiError::invalid(&format!("config.{}", error.path), error.reason))?;
+    let wrong = |place: &str, reason: &str| ApiError::invalid(format!("config.{place}").trim_end_matches('.'), reason);
+    let config = RunConfig::read(&body.config).map_err(|error| wrong(&error.path, &error.reason))?;
+    if let Output::Json { json_schema: Some(schema) } = &config.output {
+        // Nobody should wait for an agent whose answer nothing can be held to.
+        let ready = Schemas::default().ready(&Value::Object(schema.clone()));
+        if let Some(problem) = ready.problem() {
+            return Err(wrong("output.jsonSchema", &format!("is no JSON Schema: {problem}")));
+        }
+    }
     let (mut chat, mut manifest, mut apply) = (None, None, None);
     if let Some(workspace) = body.workspace {
         let id = &workspace.chat_id;

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use kitbag_model::{Action, Audience, OrgId, OrgSettings};
+use kitbag_model::{Action, Audience, OrgId, OrgSettings, Toolset, ToolsetId, Visibility};
 use serde_json::json;
 
 use super::view::{LimitsView, SettingsDoc, SettingsView, answer, check_version};
@@ -37,13 +37,8 @@ pub(crate) async fn update_settings(
     tx.lock_settings().await?;
     let (before, since) = tx.settings().await?.ok_or_else(|| ApiError::not_found("organisation", org.as_str()))?;
     check_version(&headers, &before)?;
-    if let Some(id) = &settings.toolsets.default_toolset_id
-        && tx.toolset(id).await?.is_none()
-    {
-        // One of another organisation is as unknown as one of nobody.
-        let message = format!("toolsets.defaultToolsetId: there is no toolset {:?}", id.as_str());
-        let details = json!({ "field": "toolsets.defaultToolsetId" });
-        return Err(ApiError::new(Code::ToolsetNotFound, message).with_details(details));
+    if let Some(id) = settings.toolsets.default_toolset_id.as_ref() {
+        check_default(org, id, tx.toolset(id).await?.as_ref())?;
     }
     let changed = settings.changed_since(&before);
     let view = LimitsView::new(limits, *org == OrgId::local());
@@ -55,6 +50,20 @@ pub(crate) async fn update_settings(
     tx.commit().await?;
     app.settings_changed(org, &changed).await;
     Ok(answer(settings, updated_at, view))
+}
+
+/// The default is everybody's: members' runs have it who name no toolset. Where one person has the server, what is theirs is everybody's.
+fn check_default(org: &OrgId, id: &ToolsetId, found: Option<&Toolset>) -> Result<(), ApiError> {
+    let (code, wrong) = match found {
+        // One of another organisation is as unknown as one of nobody.
+        None => (Code::ToolsetNotFound, "there is no toolset"),
+        Some(toolset) if toolset.visibility == Visibility::Private && *org != OrgId::local() => {
+            (Code::BadRequest, "not everybody in the organisation sees the toolset")
+        }
+        Some(_) => return Ok(()),
+    };
+    let message = format!("toolsets.defaultToolsetId: {wrong} {:?}", id.as_str());
+    Err(ApiError::new(code, message).with_details(json!({ "field": "toolsets.defaultToolsetId" })))
 }
 
 /// Settings only lower what the operator lets the organisation have.

@@ -87,6 +87,7 @@ impl Theatre {
             organizations: crate::OrganizationsRules::default(),
             mcp_rate: 0,
             runs: crate::runs::RunSettings::default(),
+            models: Default::default(),
             issuers: Vec::new(),
             trusted_proxies: Vec::new(),
             page: PageFiles::Folder(PathBuf::new()),
