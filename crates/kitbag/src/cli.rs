@@ -277,6 +277,22 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_EXECUTOR_LEASE_SECONDS", value_name = "SECONDS")]
     pub(crate) executor_lease_seconds: Option<u64>,
 
+    /// The model that answers in chats where nobody names one: anthropic/MODEL or openai/MODEL
+    #[arg(long, env = "KITBAG_MODEL", value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Where Anthropic's models are, or others that are spoken to alike [default: Anthropic itself]
+    #[arg(long, env = "KITBAG_ANTHROPIC_URL", value_name = "URL")]
+    pub(crate) anthropic_url: Option<String>,
+
+    /// Where OpenAI's models are, or others that are spoken to alike, as those of llama.cpp and Ollama [default: OpenAI itself]
+    #[arg(long, env = "KITBAG_OPENAI_URL", value_name = "URL")]
+    pub(crate) openai_url: Option<String>,
+
+    /// Of more bytes of tools' schemas than this a model gets a search in their place [default: 32768]
+    #[arg(long, env = "KITBAG_MAX_TOOL_SCHEMA_BYTES", value_name = "BYTES")]
+    pub(crate) max_tool_schema_bytes: Option<usize>,
+
     /// A folder with a built page, in place of the one in the program; for those who work on it
     #[arg(long, env = "KITBAG_PAGE", value_name = "DIR")]
     pub(crate) page: Option<PathBuf>,

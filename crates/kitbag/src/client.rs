@@ -61,6 +61,13 @@ impl Client {
         Self::Running { http, server }
     }
 
+    /// The server that runs on the folder now, which may listen elsewhere than the one that was asked before. The folder itself is not
+    /// opened: a server could not start on it meanwhile.
+    pub(crate) fn again(place: &Place) -> Result<Option<Self>, Failure> {
+        let Some(server) = DataFolder::open(place)?.announced()? else { return Ok(None) };
+        Ok(Some(Self::Running { http: kitbag_guard::dial::loopback_client()?, server }))
+    }
+
     async fn inside(place: &Place, folder: &DataFolder, hold: Hold) -> Result<Self, Failure> {
         let config = Config::of_folder(folder, place.config.as_deref())?;
         let store = Store::open(&config.database).await.map_err(not_opened)?;
@@ -113,6 +120,11 @@ impl Client {
     /// An answer that goes on and on, part by part.
     pub(crate) async fn stream(&self, path: &str) -> Result<Answer, Failure> {
         self.send(Method::GET, path, Sent::Nothing).await
+    }
+
+    /// The same for what is asked with a body.
+    pub(crate) async fn post_stream(&self, path: &str, body: &Value) -> Result<Answer, Failure> {
+        self.send(Method::POST, path, Sent::Json(body)).await
     }
 
     /// Where the running server listens.

@@ -2,6 +2,7 @@
 //! a mistyped one would otherwise silently do nothing.
 
 mod issuers;
+mod models;
 mod organizations;
 
 use std::net::SocketAddr;
@@ -67,6 +68,10 @@ struct File {
     mcp_connect_seconds: Option<u64>,
     mcp_rate: Option<u32>,
     executor_lease_seconds: Option<u64>,
+    model: Option<String>,
+    anthropic_url: Option<String>,
+    openai_url: Option<String>,
+    max_tool_schema_bytes: Option<usize>,
     page: Option<PathBuf>,
     sandbox_programs: Option<Vec<PathBuf>>,
     sandbox_network: Option<bool>,
@@ -158,6 +163,12 @@ impl Config {
             organizations: organizations::read(file.organizations)?,
             mcp_rate: flags.mcp_rate.or(file.mcp_rate).unwrap_or(5000),
             runs: RunSettings { lease: seconds(flags.executor_lease_seconds.or(file.executor_lease_seconds), 60) },
+            models: models::read(
+                flags.model.or(file.model),
+                flags.anthropic_url.or(file.anthropic_url),
+                flags.openai_url.or(file.openai_url),
+                flags.max_tool_schema_bytes.or(file.max_tool_schema_bytes),
+            )?,
             request_timeout: seconds(flags.request_timeout_seconds.or(file.request_timeout_seconds), 30),
             issuers: issuers::read(file.issuers)?,
             trusted_proxies: networks(flags.trusted_proxies.or(file.trusted_proxies).unwrap_or_default())?,

@@ -7,6 +7,8 @@ use crate::failure::Failure;
 
 /// Something that happened.
 pub(crate) struct Event {
+    /// Its number, where events have some.
+    pub(crate) id: Option<u64>,
     pub(crate) name: String,
     pub(crate) data: Value,
 }
@@ -31,6 +33,11 @@ impl Events {
     /// Listens to something that does not say when it has begun.
     pub(crate) async fn at(client: &Client, path: &str) -> Result<Self, Failure> {
         Ok(Self { answer: client.stream(path).await?, buffer: Vec::new() })
+    }
+
+    /// What is asked with a body, and answered bit by bit.
+    pub(crate) async fn asked(client: &Client, path: &str, body: &Value) -> Result<Self, Failure> {
+        Ok(Self { answer: client.post_stream(path, body).await?, buffer: Vec::new() })
     }
 
     async fn listen(client: &Client, path: &str) -> Result<Self, Failure> {
@@ -61,5 +68,6 @@ impl Events {
 /// An event; none if the block is a comment.
 fn parse(block: &str) -> Option<Event> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
-    Some(Event { name: field("event")?.to_owned(), data: serde_json::from_str(field("data")?).ok()? })
+    let id = field("id").and_then(|id| id.parse().ok());
+    Some(Event { id, name: field("event")?.to_owned(), data: serde_json::from_str(field("data")?).ok()? })
 }

@@ -41,6 +41,11 @@ impl Failure {
         Self { code, message, details, exit }
     }
 
+    /// Whether the same may do better a moment later: nobody answered, or whoever did cannot yet.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self.code.as_str(), "FAILED" | "UNAVAILABLE")
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit)
     }

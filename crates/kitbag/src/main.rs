@@ -14,6 +14,7 @@ mod file_body;
 mod here;
 mod logging;
 mod output;
+mod signals;
 mod visible;
 
 use std::process::ExitCode;

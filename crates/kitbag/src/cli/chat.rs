@@ -37,6 +37,29 @@ pub(crate) enum ChatCommand {
         #[arg(long, value_name = "MESSAGE")]
         parent: Option<String>,
     },
+    /// Have a model answer, with the chat's tools
+    Ask {
+        /// What you say; @FILE reads it from a file, - from standard input. Nothing: with --again, or to talk line by line
+        text: Option<String>,
+        /// The chat's id [default: the chat of this folder, which gets one]
+        #[arg(long)]
+        chat: Option<String>,
+        /// anthropic/MODEL or openai/MODEL [default: the server's]
+        #[arg(long, value_name = "MODEL")]
+        model: Option<String>,
+        /// What the model is told before everything else
+        #[arg(long, value_name = "TEXT")]
+        system: Option<String>,
+        /// How hard it should think: low, medium or high
+        #[arg(long, value_name = "EFFORT")]
+        thinking: Option<String>,
+        /// Make every call that asks before it runs
+        #[arg(long, short)]
+        yes: bool,
+        /// Answer this message again, as a branch with the files as they were
+        #[arg(long, value_name = "MESSAGE", conflicts_with = "text")]
+        again: Option<String>,
+    },
     /// Delete a chat with everything in it
     Delete {
         /// The chat's id

@@ -96,7 +96,7 @@ pub(crate) enum RunsCommand {
         /// The run
         run: String,
     },
-    /// Follow a run to its end
+    /// Follow a run to its end; Ctrl-C stops following and leaves the run alone
     Follow {
         /// The run
         run: String,

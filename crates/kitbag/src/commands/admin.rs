@@ -6,6 +6,7 @@ use kitbag_model::Secret;
 use kitbag_store::migrate::migrate_postgres;
 use kitbag_store::{Trimmed, trim_audit_postgres};
 use serde_json::{Value, json};
+use url::Url;
 
 use crate::cli::{AdminCommand, Place, TokenCommand};
 use crate::client::{Client, segment};
@@ -73,6 +74,14 @@ async fn owner(
 ) -> Result<ExitCode, Failure> {
     let body = json!({ "id": org, "name": name, "ownerEmail": email });
     let made = client.post("/v1/orgs", &body).await?;
+    let link = text(&made["invitation"], "link");
+    let is_local =
+        Url::parse(link).ok().and_then(|link| link.host().map(|host| is_this_machine(&host))).unwrap_or(false);
+    if is_local {
+        output.note(
+            "the link is for this machine; for people elsewhere serve with --public-url, the address that they use",
+        );
+    }
     output.result(&made, |made| {
         let invitation = &made["invitation"];
         let (link, ends) = (text(invitation, "link"), text(invitation, "expiresAt"));
@@ -82,6 +91,15 @@ async fn owner(
             text(made, "id")
         )
     })
+}
+
+/// Whether nobody else reaches us by that name.
+fn is_this_machine(host: &url::Host<&str>) -> bool {
+    match host {
+        url::Host::Domain(name) => *name == "localhost",
+        url::Host::Ipv4(address) => address.is_loopback() || address.is_unspecified(),
+        url::Host::Ipv6(address) => address.is_loopback() || address.is_unspecified(),
+    }
 }
 
 /// As the owner of the tables: what the role that serves cannot.

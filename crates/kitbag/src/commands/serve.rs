@@ -9,13 +9,13 @@ use kitbag_server::{App, Settings, embedded};
 use kitbag_store::{Location, OpenError, Store};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::cli::{Place, ServeFlags};
 use crate::config::Config;
 use crate::data::{Attempt, DataFolder, Hold};
 use crate::failure::{Doing, Failure, not_opened};
+use crate::signals::Signals;
 use crate::{logging, output};
 
 /// How long a command may be in the way of a server that starts.
@@ -142,25 +142,6 @@ fn start_metrics() -> Result<PrometheusHandle, Failure> {
         }
     });
     Ok(handle)
-}
-
-/// Hears SIGTERM and SIGINT: the first one asks to stop, the second one not to wait any longer.
-pub(crate) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    pub(crate) fn listen() -> Result<Self, Failure> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    pub(crate) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 /// Serves until the first signal, then drains until the deadline or the second. Whether every request finished.

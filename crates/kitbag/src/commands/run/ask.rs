@@ -57,7 +57,8 @@ fn engine(name: &str) -> String {
     }
 }
 
-fn prompt(given: &str) -> Result<String, Failure> {
+/// What was given, or what is in the file, or on standard input, that was named.
+pub(in crate::commands) fn prompt(given: &str) -> Result<String, Failure> {
     match given {
         "-" => {
             let mut text = String::new();

@@ -4,6 +4,7 @@ mod ask;
 mod executors;
 mod follow;
 mod show;
+mod way;
 
 use std::process::ExitCode;
 
@@ -13,6 +14,10 @@ use crate::cli::{Place, RunFlags, RunsCommand};
 use crate::client::{Client, segment};
 use crate::failure::Failure;
 use crate::output::{Output, text};
+use follow::CtrlC;
+use way::Way;
+
+pub(in crate::commands) use ask::prompt;
 
 pub(super) const RUNS: &str = "/v1/orgs/local/agent-runs";
 
@@ -20,12 +25,18 @@ pub(super) const RUNS: &str = "/v1/orgs/local/agent-runs";
 pub(crate) async fn run(place: &Place, flags: RunFlags, output: &Output) -> Result<ExitCode, Failure> {
     let (body, detach) = (ask::body(&flags)?, flags.detach);
     let client = Client::open(place).await?;
-    let done = asked(&client, &body, detach, output).await;
+    let done = asked(place, &client, &body, detach, output).await;
     client.close().await;
     done
 }
 
-async fn asked(client: &Client, body: &Value, detach: bool, output: &Output) -> Result<ExitCode, Failure> {
+async fn asked(
+    place: &Place,
+    client: &Client,
+    body: &Value,
+    detach: bool,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
     if client.is_inside() {
         // Executors connect to a server; a command that opened the folder itself is none.
         return Err(Failure::failed("runs need a server that executors can connect to: start one with `kitbag serve`"));
@@ -35,18 +46,18 @@ async fn asked(client: &Client, body: &Value, detach: bool, output: &Output) -> 
         return output.result(&run, |run| text(run, "id").to_owned());
     }
     output.note(&format!("run {}", text(&run, "id")));
-    follow::follow(client, text(&run, "id"), output).await
+    follow::follow(Way::new(place, client, output), text(&run, "id"), CtrlC::Cancels).await
 }
 
 /// `kitbag runs`
 pub(crate) async fn runs(place: &Place, command: RunsCommand, output: &Output) -> Result<ExitCode, Failure> {
     let client = Client::open(place).await?;
-    let done = dispatch(&client, command, output).await;
+    let done = dispatch(place, &client, command, output).await;
     client.close().await;
     done
 }
 
-async fn dispatch(client: &Client, command: RunsCommand, output: &Output) -> Result<ExitCode, Failure> {
+async fn dispatch(place: &Place, client: &Client, command: RunsCommand, output: &Output) -> Result<ExitCode, Failure> {
     let of = |run: &str| format!("{RUNS}/{}", segment(run));
     match command {
         RunsCommand::List { state, limit } => {
@@ -60,7 +71,7 @@ async fn dispatch(client: &Client, command: RunsCommand, output: &Output) -> Res
             let whole = json!({ "run": shown, "workspace": files });
             output.result(&whole, |whole| show::whole(&whole["run"], &whole["workspace"]))
         }
-        RunsCommand::Follow { run } => follow::follow(client, &run, output).await,
+        RunsCommand::Follow { run } => follow::follow(Way::new(place, client, output), &run, CtrlC::Leaves).await,
         RunsCommand::Cancel { run } => {
             let shown = client.post(&format!("{}/cancel", of(&run)), &json!({})).await?;
             output.result(&shown, |run| match text(run, "state") {

@@ -99,7 +99,7 @@ async fn again(client: &Client, call: &Value) -> Result<Value, Failure> {
 }
 
 /// Says yes or no to exactly the call that was looked at.
-pub(super) async fn decide(
+pub(in crate::commands) async fn decide(
     client: &Client,
     call: &Value,
     approve: bool,
@@ -139,6 +139,17 @@ async fn verdict(
     if !output.has_person() {
         return Ok(Verdict::Nobody);
     }
+    tokio::select! {
+        said = question(client, call) => Ok(if said? { Verdict::Yes } else { Verdict::No }),
+        () = watch.stopped() => {
+            writeln!(io::stderr())?;
+            Ok(Verdict::Left)
+        }
+    }
+}
+
+/// Asks the person at the terminal whether a call may be made.
+pub(in crate::commands) async fn question(client: &Client, call: &Value) -> Result<bool, Failure> {
     let tool = client.get(&format!("{TOOLS}/{}", segment(text(call, "toolId")))).await.unwrap_or_default();
     let name = visible::line(text(&tool, "name"));
     let name = if name.is_empty() { name } else { format!(" ({name})") };
@@ -154,16 +165,7 @@ async fn verdict(
         let _ = io::stdin().lock().read_line(&mut line);
         let _ = said.send(line);
     });
-    tokio::select! {
-        line = answer => Ok(match line.unwrap_or_default().trim() {
-            "y" | "Y" | "yes" => Verdict::Yes,
-            _ => Verdict::No,
-        }),
-        () = watch.stopped() => {
-            writeln!(stderr)?;
-            Ok(Verdict::Left)
-        }
-    }
+    Ok(matches!(answer.await.unwrap_or_default().trim(), "y" | "Y" | "yes"))
 }
 
 /// Says how a call can be decided that nobody here can decide.

@@ -22,6 +22,7 @@ use crate::here;
 use crate::output::{Output, plain, table, text};
 use crate::visible;
 
+pub(in crate::commands) use call::{decide as say, question};
 pub(crate) use show::commands;
 pub(crate) use watch::Watch;
 

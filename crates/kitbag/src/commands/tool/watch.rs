@@ -6,18 +6,18 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
 use crate::events::{Event, Events};
 use crate::failure::Failure;
 use crate::output::text;
+use crate::signals::Signals;
 use crate::visible;
 
 /// Somebody who waits.
 pub(crate) struct Watch {
     events: Option<Events>,
-    stop: Stop,
+    stop: Signals,
     line: Line,
     tick: Interval,
 }
@@ -36,7 +36,7 @@ impl Watch {
         let second = Duration::from_secs(1);
         let mut tick = interval_at(tokio::time::Instant::now() + second, second);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Self { events: Some(events), stop: Stop::listen()?, line: Line::new(what), tick })
+        Ok(Self { events: Some(events), stop: Signals::listen()?, line: Line::new(what), tick })
     }
 
     /// Waits for something to be done. If somebody wants it to end, it is dropped.
@@ -74,7 +74,7 @@ impl Watch {
                     self.line.hear(&event);
                     return Woken::Event(event);
                 }
-                () = self.stop.asked() => return Woken::Stop,
+                () = self.stop.next() => return Woken::Stop,
                 _ = self.tick.tick() => self.line.draw(),
             }
         }
@@ -82,7 +82,7 @@ impl Watch {
 
     /// When somebody wants it to end.
     pub(super) async fn stopped(&mut self) {
-        self.stop.asked().await;
+        self.stop.next().await;
     }
 
     /// Only what happens to this call is shown from now on.
@@ -100,25 +100,6 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.line.clear();
-    }
-}
-
-/// Hears that somebody wants it to end.
-struct Stop {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Stop {
-    fn listen() -> Result<Self, Failure> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
     }
 }
 

@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::cli::{Place, StdioFlags};
-use crate::commands::serve::Signals;
 use crate::failure::Failure;
 use crate::logging;
+use crate::signals::Signals;
 use bridge::{Bridge, Message};
 use road::Road;
 

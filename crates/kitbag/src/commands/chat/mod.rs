@@ -1,9 +1,13 @@
 //! `kitbag chat`
 
+mod ask;
+mod talk;
+
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::run::prompt;
 use super::tool::commands;
 use crate::cli::{ChatCommand, Place};
 use crate::client::{Client, segment};
@@ -44,6 +48,32 @@ async fn dispatch(client: &Client, place: &Place, command: ChatCommand, output: 
             }
             let message = client.post(&format!("{CHATS}/{}/messages", segment(&chat)), &body).await?;
             output.result(&message, |message| text(message, "id").to_owned())
+        }
+        ChatCommand::Ask { text: said, chat, model, system, thinking, yes, again } => {
+            let talks = said.is_none() && again.is_none();
+            if talks && !output.has_person() {
+                return Err(Failure::wrong_use("say something, or name a message with --again"));
+            }
+            let mut body = match (said, again) {
+                (_, Some(message)) => json!({ "messageId": message }),
+                (Some(said), None) => match prompt(&said)? {
+                    blank if blank.trim().is_empty() => {
+                        return Err(Failure::wrong_use("say something: there is nothing to answer"));
+                    }
+                    said => json!({ "content": said }),
+                },
+                (None, None) => json!({}),
+            };
+            for (name, value) in [("model", model), ("system", system), ("thinking", thinking)] {
+                if let Some(value) = value {
+                    body[name] = value.into();
+                }
+            }
+            let chat = here::chat_or_new(client, place, chat, output).await?;
+            match talks {
+                true => talk::talk(client, &chat, &body, yes, output).await,
+                false => ask::ask(client, chat, &body, yes, output).await,
+            }
         }
         ChatCommand::Processes { chat } => {
             let chat = here::chat(client, place, chat).await?;
@@ -111,7 +141,23 @@ fn conversation(chat: &Value, messages: &[Value]) -> String {
 /// A message's beginning, without what could move the cursor or colour the terminal.
 fn one_line(content: &Value) -> String {
     const MOST: usize = 60;
-    let whole = content.as_str().map_or_else(|| content.to_string(), ToOwned::to_owned);
+    let whole = match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => blocks.iter().filter_map(block_words).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    };
     let plain: String = whole.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST).collect();
     if whole.chars().count() > MOST { format!("{plain}…") } else { plain }
+}
+
+/// What a block says in a line. How a turn stands is told only if it is not as it should be.
+fn block_words(block: &Value) -> Option<String> {
+    let tool = || format!("[{}]", block["name"].as_str().unwrap_or(text(block, "toolId")));
+    match text(block, "type") {
+        "text" => Some(text(block, "text").to_owned()),
+        "turn" => Some(text(block, "state")).filter(|state| *state != "done").map(|state| format!("({state})")),
+        "tool_call" | "tool_search" => Some(tool()),
+        "thinking" => None,
+        other => Some(format!("[{other}]")),
+    }
 }
