@@ -107,7 +107,8 @@ fn wanted() -> Vec<Wanted> {
     ]
 }
 
-/// Toolsets as an import leaves them, and what was found in their code.
+/// Toolsets as an import leaves them, and what was found in their code. Their names are of one length: those that were installed at the same moment
+/// have no order, and each part of a list should have the same length on both sides.
 async fn fill(store: &Store, org: &OrgId) {
     let schema =
         json!({ "type": "object", "properties": { "path": { "type": "string" }, "lines": { "type": "integer" } } });
@@ -116,7 +117,7 @@ async fn fill(store: &Store, org: &OrgId) {
     for number in 0..TOOLSETS {
         let tool = |tool: usize| PythonTool {
             id: format!("tool_{tool}").parse().unwrap(),
-            entrypoint: format!("tools.t{number}:tool_{tool}").parse().unwrap(),
+            entrypoint: format!("tools.t{number:02}:tool_{tool}").parse().unwrap(),
             name: Some(format!("Tool {tool}").parse().unwrap()),
             description: Some(format!("Does number {tool} of what can be done with a file.").parse().unwrap()),
             input_schema: None,
@@ -131,8 +132,8 @@ async fn fill(store: &Store, org: &OrgId) {
         let files = format!("g{number}");
         let install = Install {
             definition: Definition {
-                id: format!("toolset-{number}").parse().unwrap(),
-                name: format!("Toolset {number}").parse().unwrap(),
+                id: format!("toolset-{number:02}").parse().unwrap(),
+                name: format!("Toolset {number:02}").parse().unwrap(),
                 version: "1.0.0".parse().unwrap(),
                 description: None,
                 tools,
@@ -144,7 +145,7 @@ async fn fill(store: &Store, org: &OrgId) {
             },
             skills: Vec::new(),
             files: vec![ToolsetFile {
-                path: format!("tools/t{number}.py").parse().unwrap(),
+                path: format!("tools/t{number:02}.py").parse().unwrap(),
                 kind: FileKind::Python,
                 sha256: ContentHash::of(&[]),
                 size: 0,

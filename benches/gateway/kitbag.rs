@@ -84,6 +84,9 @@ impl Kitbag {
     }
 }
 
+/// A server is idle when nobody used it for so long: it looks every second, and fifteen times.
+const IDLE: Duration = Duration::from_secs(20);
+
 /// How a number stands to its limit.
 pub(crate) fn verdict(is_met: bool) -> &'static str {
     if is_met { "met" } else { "NOT MET" }
@@ -97,12 +100,20 @@ pub(crate) async fn idle(servers: usize, tools: usize, echo: &str, is_listed: bo
     for number in 0..servers {
         kitbag.add(&format!("echo-{number}"), &format!("{echo}/{tools}/{number}/mcp"), tools).await;
     }
-    // What was only needed to connect goes.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // What was only needed to connect goes, and what nobody has used for a while.
+    tokio::time::sleep(IDLE).await;
     kitbag.tell_memory(servers, tools, "");
+    let (way, client) = (kitbag.way("", "echo-0", Era::Newest), client(1));
+    let mut took = [0.0; 3];
+    for took in &mut took {
+        let began = Instant::now();
+        way.list(&client).await;
+        *took = began.elapsed().as_secs_f64() * 1e3;
+    }
+    println!("  who asks it then waits {:.1} ms, the next {:.1} ms and {:.1} ms", took[0], took[1], took[2]);
     if is_listed {
         list(&kitbag, servers * tools, echo).await;
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        tokio::time::sleep(IDLE).await;
         kitbag.tell_memory(servers, tools, ", after lists of all of them");
     }
 }

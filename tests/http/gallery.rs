@@ -339,6 +339,30 @@ on_both! {
             assert!(message.contains(part) && !message.contains("hunter2"), "{message}");
             server.post(&format!("{TOOLSETS}/{id}/publish"), &json!({ "publicSlug": "loud-one", "force": true })).await.expect_error(400, "BAD_REQUEST");
         }
+        // Nor is one in what everybody reads: descriptions, skills, code.
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let skill = format!("---\nname: sky\ndescription: Up.\n---\nLook.\nUse {token}.\n");
+        let code = format!("TOKEN = \"{token}\"\ndef f(workspace): pass\n");
+        for (id, more, files, part) in [
+            ("described", format!("description: Mine is {token}\n"), [("tools/t.py", ""), ("a.txt", "")], "toolset.yaml:"),
+            ("skilled", String::new(), [("skills/sky/SKILL.md", skill.as_str()), ("a.txt", "")], "skills/sky/SKILL.md:6 (GitHub token)"),
+            ("coded", String::new(), [("tools/t.py", code.as_str()), ("a.txt", "password = example")], "tools/t.py:1 (GitHub token)"),
+        ] {
+            let files: Vec<(&str, &str)> = files.into_iter().collect();
+            let written = manifest(id, "1.0.0", &more);
+            let all: Vec<(&str, &str)> = std::iter::once(("toolset.yaml", written.as_str())).chain(files).collect();
+            import(&server, "", &bundle(&all)).await.expect(201);
+            let refused = server.post(&format!("{TOOLSETS}/{id}/publish"), &json!({ "publicSlug": "loud-one" })).await;
+            refused.expect_error(409, "CONFLICT");
+            let message = refused.body["message"].as_str().unwrap();
+            assert!(message.contains(part) && !message.contains(&token) && !message.contains("a.txt"), "{message}");
+        }
+        // A folder of the publisher's machine is nobody else's.
+        import(&server, "", &toolset("placed", "mcp_servers: [{id: srv, command: x, cwd: /home/ada/garden}]\n")).await.expect(201);
+        server.post(&format!("{TOOLSETS}/placed/publish"), &json!({ "publicSlug": "placed-one" })).await.expect(200);
+        let copies: Vec<_> = bundles(&database).into_iter().filter(|path| !kept.contains(path)).collect();
+        assert!(!manifest_of(&std::fs::read(&copies[0]).unwrap()).contains("garden"));
+        server.post(&format!("{TOOLSETS}/placed/unpublish"), &json!({})).await.expect(200);
         assert_eq!(slugs(&bob.get(GALLERY).await.expect(200)), ["literals"]);
         assert_eq!(bundles(&database), kept, "what was refused leaves nothing");
         assert!(!server.log().contains(SECRET));

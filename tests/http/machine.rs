@@ -103,7 +103,7 @@ on_both! {
         assert_eq!(of(&one, "vscode")["url"], "https://kitbag.example.org/v1/orgs/local/toolsets/app/mcp");
         assert_eq!(of(&one, "vscode")["command"], "kitbag mcp config vscode --toolset app --install");
         assert!(of(&one, "claude-desktop")["configuration"].as_str().unwrap().contains("\"--toolsets\""), "{one}");
-        server.get(&format!("{CONNECTIONS}?toolset=nothing")).await.expect_error(404, "NOT_FOUND");
+        server.get(&format!("{CONNECTIONS}?toolset=nothing")).await.expect_error(404, "TOOLSET_NOT_FOUND");
         for address in ["ftp://a", "nothing", "https://a/b", "https://a%3Fb=c", "https://u:p@a", "javascript:alert(1)"] {
             server.get(&format!("{CONNECTIONS}?address={address}")).await.expect_error(400, "BAD_REQUEST");
         }

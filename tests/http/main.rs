@@ -4,6 +4,7 @@
 mod access;
 mod audit;
 mod browsers;
+mod builder;
 mod bundles;
 mod calls;
 mod chats;

@@ -87,6 +87,7 @@ on_both! {
         write(&file, &std::fs::read_to_string(&file).unwrap().replace("w.example", "evil.example"));
         let refused = take(json!([{ "id": id("web") }])).await;
         assert_eq!((&refused["added"], refused["failed"].as_array().unwrap().len()), (&json!([]), 1), "{refused}");
+        assert_eq!(refused["failed"][0]["code"], "CONFLICT", "{refused}");
     }
 
     async fn a_text_is_read_and_taken(database: TestDatabase) {

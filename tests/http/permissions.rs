@@ -21,6 +21,8 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("{invitation}", NOTHING),
     ("{session}", NOTHING),
     ("{run}", NOTHING),
+    ("{turn}", NOTHING),
+    ("{builder}", NOTHING),
     ("{attempt}", "1"),
     ("{executor}", NOTHING),
     ("{sha256}", "nothing"),

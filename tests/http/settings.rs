@@ -117,6 +117,18 @@ on_both! {
         let shown = |answer: &Answer, id: &str| answer.body.to_string().replace(id, "ID");
         assert_eq!(shown(&foreign, "theirs"), shown(&unknown, "nobody"), "another's is as unknown as nobody's");
 
+        // The default is everybody's, so it is nobody's private one, now or later.
+        let made = json!({ "id": "mine", "name": "Mine", "visibility": "private", "mcpServers": [], "agentSkills": [] });
+        ada.post("/v1/orgs/acme/toolsets", made).await.expect(201);
+        let private = ada.put(SETTINGS, default("mine")).await;
+        private.expect_error(400, "BAD_REQUEST");
+        assert_eq!(private.body["details"]["field"], "toolsets.defaultToolsetId");
+        ada.put("/v1/orgs/acme/toolsets/mine", json!({ "name": "Mine", "visibility": "org" })).await.expect(200);
+        ada.put(SETTINGS, default("mine")).await.expect(200);
+        let hidden = ada.put("/v1/orgs/acme/toolsets/mine", json!({ "name": "Mine", "visibility": "private" })).await;
+        hidden.expect_error(400, "BAD_REQUEST");
+        assert!(hidden.body["message"].as_str().unwrap().contains("default"), "{}", hidden.body);
+
         ada.put(SETTINGS, default("files")).await.expect(200);
         assert_eq!(ada.get(SETTINGS).await.expect(200)["toolsets"]["defaultToolsetId"], "files");
         install(&ada, "acme", with_manifest(&manifest("files", "1.0.1", tools))).await.expect(200);

@@ -161,7 +161,9 @@ on_both! {
     async fn a_configuration_that_is_wrong_is_told_at_its_place(database: TestDatabase) {
         let server = serve(&database);
         for (config, field) in [
-            (json!({}), "config.config"),
+            (json!({}), "config"),
+            (json!({ "prompt": "x", "engine": { "id": "gateway.codex.v2" }, "output": { "mode": "json", "jsonSchema": { "type": "objekt" } } }), "config.output.jsonSchema"),
+            (json!({ "prompt": "x", "engine": { "id": "gateway.codex.v2" }, "execution": { "selector": { "executorId": "01890a5d-ac96-774b-bcce-b302099a8057" } } }), "config.execution.selector.executorId"),
             (json!({ "prompt": "", "engine": { "id": "gateway.codex.v2" } }), "config.prompt"),
             (json!({ "prompt": "x", "engine": { "id": "gpt" } }), "config.engine.id"),
             (json!({ "prompt": "x", "engine": { "id": "gateway.codex.v2" }, "limits": { "maxTurns": 65 } }), "config.limits.maxTurns"),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kitbag_model::ContentHash;
 use kitbag_model::run::wire::{AttemptId, FileRef, FromExecutor};
+use kitbag_model::run::{RunError, RunOutcome, RunState};
 use kitbag_testkit::{Answer, Server, on_both};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -34,13 +35,24 @@ fn file(content: &str) -> FileRef {
     FileRef { sha256: ContentHash::of(content.as_bytes()), size: content.len() as u64, executable: false }
 }
 
-/// Brings what is missing, and ends with these files.
+/// Brings what is missing, and ends well with these files.
 async fn end_with(
     server: &Server,
     paired: &Paired,
     executor: &mut Executor,
     id: AttemptId,
     files: &[(&str, &str)],
+) -> usize {
+    end_as(server, paired, executor, id, (succeeded("done"), files)).await
+}
+
+/// Brings what is missing, and ends in some way with these files. How many were missing.
+async fn end_as(
+    server: &Server,
+    paired: &Paired,
+    executor: &mut Executor,
+    id: AttemptId,
+    (outcome, files): (RunOutcome, &[(&str, &str)]),
 ) -> usize {
     let hashes: Vec<String> = files.iter().map(|(_, content)| file(content).sha256.to_string()).collect();
     let asked = paired.request(server, Method::POST, id, "missing").json(&json!({ "hashes": hashes }));
@@ -53,12 +65,31 @@ async fn end_with(
         }
     }
     let named: BTreeMap<_, _> = files.iter().map(|(path, content)| (path.parse().unwrap(), file(content))).collect();
-    executor.say(&FromExecutor::Result { id, outcome: succeeded("done"), files: Some(named) }).await;
+    executor.say(&FromExecutor::Result { id, outcome, files: Some(named) }).await;
     executor.acknowledged(id).await;
     missing.len()
 }
 
 on_both! {
+    async fn what_did_not_succeed_is_not_brought_in(database: TestDatabase) {
+        let server = serve(&database);
+        let chat = chat_with(&server, "notes.txt", "beans").await;
+        let paired = pair(&server, &json!({})).await;
+        let mut executor = paired.connect(1, &[]).await;
+        let run = ask(&server, &json!({ "config": config("gateway.codex.v2"), "workspace": { "chatId": chat, "apply": true } })).await;
+        let id = executor.given().await.id;
+        let error = RunError { code: "INVALID_AGENT_OUTPUT".to_owned(), message: "no JSON".to_owned() };
+        let failed = RunOutcome { state: RunState::Failed, output: None, error: Some(error), usage: None };
+        end_as(&server, &paired, &mut executor, id, (failed, &[("notes.txt", "be")])).await;
+        let over = until(&server, run, "failed").await;
+        assert_ne!(over["postManifestId"], over["preManifestId"], "what it left is kept");
+        assert_eq!(read(&server, &chat, "notes.txt").await.as_deref(), Some("beans"));
+        let told = events(&server, run, "").await;
+        assert!(told.iter().any(|(_, name, data)| name == "log" && data["message"].as_str().unwrap().contains("did not succeed")), "{told:?}");
+        server.post(&format!("{RUNS}/{run}/apply"), &json!({})).await.expect(200);
+        assert_eq!(read(&server, &chat, "notes.txt").await.as_deref(), Some("be"));
+    }
+
     async fn a_run_begins_with_a_chats_files_and_may_become_its_next_state(database: TestDatabase) {
         let server = serve(&database);
         let chat = chat_with(&server, "notes.txt", "beans").await;

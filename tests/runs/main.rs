@@ -6,6 +6,7 @@ mod browsers;
 mod dispatch;
 mod ending;
 mod files;
+mod followed;
 mod kit;
 mod machine;
 mod machines;

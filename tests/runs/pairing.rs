@@ -63,7 +63,7 @@ on_both! {
         let body = json!({ "config": { "prompt": "x", "engine": { "id": "gateway.codex.v2" }, "execution": { "selector": { "labels": ["gpu"] } } } });
         let run = ask(&server, &body).await;
         let waiting = server.get(&format!("{RUNS}/{run}")).await.expect(200)["waiting"].clone();
-        assert!(waiting.as_str().unwrap().contains("has the engine"), "{waiting}");
+        assert!(waiting.as_str().unwrap().contains("what the selector asks for"), "{waiting}");
         let patched = Answer::of(server.request(Method::PATCH, &path).json(&json!({ "labels": ["gpu"], "name": "Fast" }))).await.expect(200);
         assert_eq!((&patched["labels"], &patched["name"]), (&json!(["gpu"]), &json!("Fast")));
         assert_eq!(executor.given().await.id.run_id, run);

@@ -58,5 +58,7 @@ on_both! {
         executor.acknowledged(id).await;
         let over = show(&server, run).await;
         assert_eq!((&over["state"], &over["output"], &over["attempt"]), (&json!("succeeded"), &json!("after a nap"), &json!(1)));
+        let states: Vec<String> = events(&server, run, "").await.into_iter().filter(|(_, name, _)| name == "state").map(|(.., data)| data["state"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(states, ["queued", "leased", "running", "queued", "running", "succeeded"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What tests need from outside: real databases, and the real program.
+//! What tests need from outside: real databases, the real program, and a stand-in for what cannot be had here (models).
 //!
 //! Nothing here is skipped when a component is missing: the test fails and says what to install. This crate starts
 //! processes and opens databases by itself, which product code may not.
@@ -12,10 +12,13 @@
 
 pub mod cluster;
 pub mod database;
+pub mod heard;
+pub mod model;
 pub mod program;
 pub mod server;
 
 pub use database::TestDatabase;
+pub use heard::Heard;
 pub use program::{Finished, Program};
 pub use server::{Answer, Server};
 

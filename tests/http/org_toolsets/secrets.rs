@@ -59,9 +59,23 @@ on_both! {
         // An address with a secret in it, whatever its form.
         for url in [format!("https://mcp.example/?api_key={SECRET}"), format!("https://me:{SECRET}@mcp.example/")] {
             let answer = owner.post(ACME, json!({ "name": "T", "mcpServers": [{ "id": "a", "url": url }] })).await;
-            assert_eq!(problems(&answer), ["BAD_REQUEST mcpServers[0].url"]);
+            assert_eq!(problems(&answer), ["INVALID_MCP_PLACEHOLDER mcpServers[0].url"]);
             assert!(!answer.body.to_string().contains("hunter2"), "{answer:?}");
+            // Also beside something else that is wrong.
+            for more in [json!({}), json!({ "headers": { "X A": "${ENV:A}" } })] {
+                let answer = owner.post("/v1/orgs/acme/mcp-servers", with(with(more, "/name", json!("a")), "/url", json!(url))).await;
+                answer.expect_error(400, "INVALID_MCP_PLACEHOLDER");
+                assert!(!answer.body.to_string().contains("hunter2"), "{answer:?}");
+            }
         }
+        // A text of another program's is taken as references; values that are to be kept are refused.
+        let text = json!({ "mcpServers": { "s": { "command": "x", "env": { "API_KEY": SECRET } } } }).to_string();
+        let found = owner.post("/v1/orgs/acme/mcp-imports/read", json!({ "text": text })).await.expect(200);
+        let item = json!({ "id": found["items"][0]["id"], "keepValues": true });
+        let taken = owner.post("/v1/orgs/acme/mcp-imports", json!({ "text": text, "items": [item] })).await.expect(200);
+        assert_eq!((&taken["added"], &taken["failed"][0]["code"]), (&json!([]), &json!("INVALID_MCP_PLACEHOLDER")), "{taken}");
+        assert!(taken["failed"][0]["message"].as_str().unwrap().contains("API_KEY"), "{taken}");
+        assert!(!format!("{found}{taken}").contains("hunter2"), "{found} {taken}");
         // The same in bundles and in other programs' files.
         let with_env = |value: &str| manifest("b", "1.0.0", &format!("mcp_servers:\n  - {{id: s, command: x, env: {{K: '{value}'}}}}\n"));
         let foreign = json!({ "mcpServers": { "s": { "command": "x", "env": { "K": SECRET } } } }).to_string();
