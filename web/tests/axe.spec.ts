@@ -3,7 +3,8 @@ import type { Page } from '@playwright/test';
 import { type Example, fill } from './example/index.ts';
 import { organize } from './example/people.ts';
 import { type Work, work } from './example/runs.ts';
-import { expect, test } from './kit.ts';
+import { expect, Kitbag, test } from './kit.ts';
+import { Model } from './model.ts';
 
 /** What each view shows when it is there. */
 const views = ({ chat, server }: Example, { done, running }: Work): Record<string, string> => ({
@@ -17,6 +18,8 @@ const views = ({ chat, server }: Example, { done, running }: Work): Record<strin
   toolset: '/toolsets/app-builder',
   'new toolset': '/toolsets/new',
   'edit a toolset': '/toolsets/app-builder/edit',
+  builder: '/toolsets/new/builder',
+  'no such conversation': '/toolsets/new/builder/01a1ec9f-d2db-764e-9b22-01054de0accd',
   gallery: '/gallery',
   published: '/gallery/sales',
   servers: '/servers',
@@ -162,6 +165,46 @@ for (const colorScheme of ['light', 'dark'] as const) {
       await expect(page.getByRole('dialog', { name: 'Sign in again' })).toBeVisible();
       found.push(...(await findings(page, 'again', only)));
       expect(found).toEqual([]);
+    });
+  });
+}
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test.describe(colorScheme, () => {
+    const only = colorScheme === 'dark' ? ['color-contrast'] : undefined;
+    test.use({ colorScheme, contextOptions: { reducedMotion: 'reduce' } });
+
+    test(`no step of the builder keeps anybody out (${colorScheme})`, async ({ page }) => {
+      const model = await Model.start();
+      const kitbag = await Kitbag.start(model.flags);
+      const says = (value: unknown) => [{ text: JSON.stringify(value) }];
+      const found: string[] = [];
+      await kitbag.open(page, '/toolsets/new/builder');
+      await page.getByLabel('What should the toolset do?').fill('Look after issues; password=hunter2-hunter2');
+      await page.getByLabel('Model', { exact: false }).selectOption('Another one…');
+      await page.getByLabel('The model’s name').fill('llama');
+      await expect(page.getByText('It begins with anthropic/')).toBeVisible();
+      found.push(...(await findings(page, 'first step', only)));
+      await page.getByLabel('The model’s name').fill('openai/stand-in');
+      model.answers(says({ message: 'Take these.', suggestedComponentKeys: ['mcp.github', 'mcp.http-generic'] }));
+      await page.getByRole('button', { name: 'Begin', exact: true }).click();
+      await expect(page.getByText('looked like a secret')).toBeVisible();
+      await page.getByRole('button', { name: 'All 30' }).click();
+      found.push(...(await findings(page, 'conversation', only)));
+      model.answers({ status: 400 }, says({ name: 'Issues', description: 'For issues.' }));
+      await page.getByLabel('What do you want to say?').fill('More.');
+      await page.keyboard.press('Enter');
+      await expect(page.getByText('The model does not answer')).toBeVisible();
+      found.push(...(await findings(page, 'trouble', only)));
+      await page.getByRole('button', { name: 'Make the draft' }).click();
+      await expect(page.getByRole('link', { name: 'Open in the editor' })).toBeVisible();
+      found.push(...(await findings(page, 'draft', only)));
+      await page.getByRole('link', { name: 'Open in the editor' }).click();
+      await expect(page.getByText('A model drafted this')).toBeVisible();
+      found.push(...(await findings(page, 'editor of a draft', only)));
+      expect(found).toEqual([]);
+      await kitbag.stop();
+      await model.stop();
     });
   });
 }

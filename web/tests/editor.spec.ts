@@ -271,6 +271,7 @@ test.describe('in an organisation', () => {
     page.on('request', (request) => (sent += request.postData()?.includes(SECRET) ? 1 : 0));
     await page.getByRole('button', { name: 'Make the toolset' }).click();
     await expect(page.getByRole('alert').first()).toContainText('It is not saved');
+    await expect(page.getByRole('alert').first()).toContainText(/Server example: Only a reference/);
     expect(sent).toBe(0);
     expect(await stored(page)).not.toContain(SECRET);
 

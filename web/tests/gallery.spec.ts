@@ -131,6 +131,63 @@ test('a toolset is published, found by another organisation, adopted without tru
   await expect(theirs.getByRole('heading', { name: 'Support Desk (Adopted)' })).toBeVisible();
 });
 
+test('what is shown before it is published is what the gallery shows', async ({ kitbag, page }) => {
+  const far = { id: 'far', type: 'streamable-http', url: 'https://mcp.example.org:8443/v1/sse?tenant=7' };
+  const near = { ...desk('').mcpServers[0]!, cwd: '/home/ada/tickets' };
+  await kitbag.ask('POST', '/toolsets', { ...desk('Support Desk'), mcpServers: [near, far] });
+  await kitbag.open(page, '/toolsets/support-desk');
+  await page.getByRole('button', { name: 'Publish', exact: true }).click();
+  const dialog = page.getByRole('dialog');
+  const seen = dialog.getByRole('region', { name: 'What everybody will see' });
+  await expect(seen).toContainText('3 files');
+  await expect(seen).toContainText('toolset.yaml');
+  await expect(seen.getByText('mcp.example.org:8443', { exact: true })).toBeVisible();
+  await expect(seen).not.toContainText('tenant');
+  await expect(seen).not.toContainText('/home/ada');
+  await dialog.getByRole('button', { name: 'Publish', exact: true }).click();
+  await page.getByRole('link', { name: 'support-desk' }).click();
+  const files = page.getByRole('region', { name: 'Files' });
+  await expect(files.getByRole('heading', { name: '3 files' })).toBeVisible();
+  await expect(files).toContainText('toolset.yaml');
+  await expect(page.getByText('mcp.example.org:8443', { exact: true })).toBeVisible();
+  await expect(page.getByRole('main')).not.toContainText('/home/ada');
+});
+
+test('what is in the gallery is unpublished before it is uninstalled', async ({ kitbag, page }) => {
+  await kitbag.ask('POST', '/toolsets', desk('Support Desk'));
+  await kitbag.ask('POST', '/toolsets/support-desk/publish', { publicSlug: 'support-desk' });
+  await kitbag.open(page, '/toolsets');
+  const row = page.getByRole('listitem', { name: 'Support Desk' });
+  const button = row.getByRole('button', { name: /uninstall/i });
+  await expect(button).toHaveAttribute('title', /unpublished first/);
+  await button.click();
+  const dialog = page.getByRole('dialog', { name: 'Unpublish Support Desk?' });
+  await expect(dialog).toContainText('must be unpublished before it is uninstalled');
+  await expect(page.getByText('is uninstalled.', { exact: true })).toHaveCount(0);
+  await expect(row).toBeVisible();
+  await dialog.getByRole('button', { name: 'Unpublish' }).click();
+  await expect(row).not.toContainText('Public');
+  await page.getByRole('button', { name: 'Uninstall it now' }).click();
+  await expect(page.getByText('Support Desk is uninstalled.')).toBeVisible();
+  await expect(row).toBeHidden();
+  await page.getByRole('status').getByRole('button', { name: 'Close' }).click();
+  const ids = async () => (await kitbag.ask('GET', '/toolsets')).items.map(({ id }: { id: string }) => id);
+  await expect.poll(ids).not.toContain('support-desk');
+});
+
+test('what the server does not uninstall comes back, and it is said why', async ({ kitbag, page }) => {
+  await kitbag.ask('POST', '/toolsets', desk('Support Desk'));
+  await kitbag.open(page, '/toolsets');
+  const row = page.getByRole('listitem', { name: 'Support Desk' });
+  await row.getByRole('button', { name: 'Uninstall Support Desk' }).click();
+  await expect(row).toBeHidden();
+  // Somebody publishes it while it can still be undone.
+  await kitbag.ask('POST', '/toolsets/support-desk/publish', { publicSlug: 'support-desk' });
+  await page.getByRole('status').getByRole('button', { name: 'Close' }).click();
+  await expect(page.getByText('must be unpublished before')).toBeVisible();
+  await expect(row).toContainText('Public: support-desk');
+});
+
 test('members and those who are nowhere look, and are told why they cannot adopt', async ({
   kitbag,
   page,
@@ -173,8 +230,12 @@ test('the list goes on as it is read, and one’s own can be adopted too', async
   await expect(cards.first()).toContainText('Tools 7');
   await cards.first().getByRole('link').click();
   await page.getByRole('button', { name: 'Adopt', exact: true }).click();
+  // No id is promised other than the one that comes.
+  await expect(field(page.getByRole('dialog'), 'Id')).toHaveAccessibleDescription(/the id that the original has/);
+  await expect(field(page.getByRole('dialog'), 'Id')).not.toHaveAttribute('placeholder');
   await page.getByRole('dialog').getByRole('button', { name: 'Adopt', exact: true }).click();
   await expect(page.getByRole('heading', { name: 'Tools 7 (Adopted)' })).toBeVisible();
+  await expect(page).toHaveURL(`${kitbag.url}/toolsets/tools-07-1`);
   await expect(page.getByText('Copy of')).toBeVisible();
 });
 

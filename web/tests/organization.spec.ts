@@ -41,6 +41,45 @@ test('roles are given, and hold at once where somebody looks', async ({ kitbag, 
   await expect(theirs.getByText('There is no organisation acme')).toBeVisible();
 });
 
+test('whoever invited by a token is named, and on a phone an address is not broken', async ({
+  kitbag,
+  page,
+  context,
+}) => {
+  const ada = await Person.owner(kitbag, 'Acme', 'ada.lovelace@acme-bakery.example', 'Ada Lovelace');
+  await ada.enter(context);
+  const { secret } = await ada.ask('POST', '/v1/orgs/acme/tokens', { name: 'mine', scopes: ['use', 'manage'] });
+  const mia = { email: 'mia.wallace@acme-bakery.example', role: 'member' };
+  await kitbag.request('POST', '/v1/orgs/acme/invitations', mia, { authorization: `Bearer ${secret}` });
+  await page.goto(`${kitbag.url}/organization`);
+  await expect(row(page, 'Invitations', mia.email)).toContainText('Ada Lovelace, by a token');
+  await ada.invite('acme', 'eve@acme-bakery.example', 'member');
+  await expect(row(page, 'Invitations', 'eve@').getByRole('cell', { name: 'Ada Lovelace', exact: true })).toBeVisible();
+
+  await page.setViewportSize({ width: 390, height: 800 });
+  for (const email of ['ada.lovelace@acme-bakery.example', mia.email]) {
+    const words = page.getByRole('rowheader').getByText(email).last();
+    const lines = await words.evaluate((element) => {
+      const range = document.createRange();
+      range.selectNodeContents(element);
+      return range.getClientRects().length;
+    });
+    expect(lines, email).toBe(1);
+  }
+  // It is a table still, for those who hear it.
+  await expect(row(page, 'Members', 'ada.').getByRole('cell')).not.toHaveCount(0);
+  await expect(page.getByRole('columnheader', { name: 'Role' })).toHaveCount(1);
+});
+
+test('fields that stand side by side are of one height', async ({ kitbag, page }) => {
+  await kitbag.open(page, '/settings?tab=defaults');
+  await expect(page.getByLabel('Lines of the audit')).toBeVisible();
+  const boxes = await Promise.all(
+    ['Chats that nobody touched', 'Lines of the audit'].map((label) => page.getByLabel(label).boundingBox()),
+  );
+  expect(boxes[0]).toMatchObject({ y: boxes[1]!.y, height: boxes[1]!.height });
+});
+
 test('an admin is offered what an admin may, and leaves', async ({ kitbag, page, context }) => {
   const { ada, bob } = await acme(kitbag);
   await bob.enter(context);

@@ -69,6 +69,39 @@ test('keys lead to the views, and nowhere while somebody writes', async ({ kitba
   await expect(page).toHaveURL(/settings/);
 });
 
+test('a key that is pressed right after the palette closed is not lost', async ({ kitbag, page }) => {
+  await kitbag.open(page);
+  await expect(page.getByRole('heading', { level: 1 })).toBeVisible();
+  await page.keyboard.press('Control+k');
+  await expect(page.getByRole('combobox', { name: 'Search' })).toBeFocused();
+  // In one go, as between Escape and the frame after it: the field of the closed dialog has the focus still.
+  const was = await page.evaluate(() => {
+    document.querySelector<HTMLDialogElement>('dialog[open]')!.close();
+    const target = document.activeElement!;
+    target.dispatchEvent(new KeyboardEvent('keydown', { key: '?', bubbles: true, composed: true, cancelable: true }));
+    return target.tagName;
+  });
+  expect(was).toBe('INPUT');
+  await expect(page.getByRole('dialog', { name: 'Keyboard shortcuts' })).toBeVisible();
+  await page.keyboard.press('Escape');
+
+  // And as somebody who is quick presses them.
+  for (let times = 0; times < 5; times += 1) {
+    await page.keyboard.press('Control+k');
+    await expect(page.getByRole('combobox', { name: 'Search' })).toBeFocused();
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Control+k');
+    await expect(page.getByRole('combobox', { name: 'Search' })).toBeFocused();
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('?');
+    await expect(page.getByRole('dialog', { name: 'Keyboard shortcuts' })).toBeVisible();
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('?');
+    await expect(page.getByRole('dialog', { name: 'Keyboard shortcuts' })).toBeVisible();
+    await page.keyboard.press('Escape');
+  }
+});
+
 test('a session that ends leads to the page that says how to come back', async ({ kitbag, page }) => {
   const made = await kitbag.ask('POST', '/tokens', { name: 'visitor', scopes: ['use', 'manage'] });
   await page.goto(`${kitbag.url}/?token=${made.secret}`);

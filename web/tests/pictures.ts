@@ -2,10 +2,12 @@
 import type { Page } from '@playwright/test';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { demo } from './demo.ts';
 import { type Example, fill } from './example/index.ts';
 import { organize } from './example/people.ts';
 import { type Work, work } from './example/runs.ts';
-import { expect, type Kitbag, ROOT, test } from './kit.ts';
+import { expect, Kitbag, ROOT, test } from './kit.ts';
+import { Model } from './model.ts';
 
 /** A picture is in the repository for good. */
 const LARGEST = 150_000;
@@ -51,6 +53,27 @@ const ofPeople: Record<string, Picture> = {
   audit: { path: '/organization?tab=audit', shows: text(/^organization\.rename/) },
 };
 
+/** A chat in which a model has written a file, and waits for a yes to another call. */
+async function turn(kitbag: Kitbag, model: Model): Promise<string> {
+  const { items } = await kitbag.ask('GET', '/available-tools');
+  const append = items.find((tool: any) => tool.id === 'demo:append').modelName as string;
+  model.answers([
+    { thinking: 'The list first, then the note.' },
+    { text: 'I put **milk** on the list, and write the note.' },
+    { call: append, args: { path: 'list.md', line: '- milk' } },
+    { call: 'write_file', args: { path: 'notes.md', content: '# Groceries\n\nThe baker is closed on Mondays.\n' } },
+  ]);
+  const { id } = await kitbag.ask('POST', '/chats', { title: 'Groceries' });
+  // The turn goes on when nobody listens; its first event says that it has begun.
+  const answered = await fetch(`${kitbag.url}/v1/orgs/local/chats/${id}/stream`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${kitbag.token}` },
+    body: JSON.stringify({ content: 'Put milk on my list, and note that the baker is closed on Mondays.' }),
+  });
+  await answered.body!.cancel();
+  return id as string;
+}
+
 function wanted(pictures: Record<string, Picture>): [string, Picture][] {
   const only = process.env.KITBAG_PICTURES?.split(',');
   return Object.entries(pictures).filter(([name]) => only?.includes(name) ?? true);
@@ -76,6 +99,25 @@ for (const colorScheme of ['light', 'dark'] as const) {
       for (const [name, picture] of wanted(pictures(example, atWork)))
         await test.step(name, () => take(page, kitbag, `${name}-${colorScheme}`, picture));
       await atWork.executor.disconnect();
+    });
+
+    test(`pictures of a turn, ${colorScheme}`, async ({ page }) => {
+      if (!wanted({ turn: { path: '', shows: text('') } }).length) return;
+      const model = await Model.start();
+      const kitbag = await Kitbag.start([...model.flags, '--model', 'anthropic/claude-stand-in']);
+      await kitbag.install(demo());
+      const chat = await turn(kitbag, model);
+      await kitbag.open(page);
+      await take(page, kitbag, `turn-${colorScheme}`, {
+        path: `/chats/${chat}`,
+        shows: async (page) => {
+          await text(/1\.2\.0, trusted/)(page);
+          await text('Open in workspace')(page);
+          await expect(page.getByText('Waits for a yes or no.')).toBeInViewport();
+        },
+      });
+      await kitbag.stop();
+      await model.stop();
     });
 
     test(`pictures of people, ${colorScheme}`, async ({ kitbag, page, context }) => {

@@ -3,7 +3,7 @@ import type { Locator, Page } from '@playwright/test';
 import { zipSync } from 'fflate';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { plan } from '../src/views/toolsets/overrides/plan.ts';
+import { plan } from '../src/render/plan.ts';
 import { expect, type Kitbag, read, ROOT, test } from './kit.ts';
 
 const FILES = ['toolset.yaml', 'tools/files.py', 'tools/shell.py'];

@@ -25,10 +25,10 @@ let begun = -PATIENCE;
 function isTyping(event: Event): boolean {
   // An editor is in a shadow root, and seen from outside only its host is pressed on.
   const target = event.composedPath()[0];
-  return (
-    target instanceof HTMLElement &&
-    (target.isContentEditable || target.closest('input, textarea, select, [role="textbox"], dialog') !== null)
-  );
+  if (!(target instanceof HTMLElement)) return false;
+  // What was focused in a dialog keeps the focus until the next frame after it closed: nobody types in what is gone.
+  if (target.closest('dialog:not([open])')) return false;
+  return target.isContentEditable || target.closest('input, textarea, select, [role="textbox"], dialog') !== null;
 }
 
 export function pressed(event: KeyboardEvent): void {

@@ -5,6 +5,7 @@ import { theme } from '../data/theme.svelte';
 import { router, to } from '../route/router.svelte';
 import { toasts } from '../ui/toasts.svelte';
 import { titleOf } from '../views/runs/words';
+import { BUILDER } from '../views/toolsets/builder/address';
 import type { Command } from './palette.svelte';
 
 const go = (id: string, label: string, group: string, href: string, also?: string): Command => ({
@@ -61,7 +62,12 @@ export function always(): Command[] {
     ),
     go('view:tokens', 'Tokens', 'Go to', '/settings?tab=tokens', 'settings access key'),
     go('view:server', 'About this server', 'Go to', '/settings?tab=server', 'settings sandbox doctor limits version'),
-    ...(session.manages ? [go('do:toolset', 'New toolset', 'Do', '/toolsets/new', 'make write skill server')] : []),
+    ...(session.manages
+      ? [
+          go('do:toolset', 'New toolset', 'Do', '/toolsets/new', 'make write skill server'),
+          go('do:builder', 'Build a toolset with a model', 'Do', BUILDER, 'ai assistant suggest draft generate'),
+        ]
+      : []),
     ...(session.decides
       ? [go('do:run', 'New run', 'Do', '/runs?new=1', 'let an agent work claude codex opencode')]
       : []),

@@ -19,6 +19,7 @@ interface Way {
 }
 
 const edit = () => import('./toolsets/editing/Edit.svelte');
+const builder = () => import('./toolsets/builder/Builder.svelte');
 const workspace = () => import('./workspace/Workspace.svelte');
 
 const WAYS: Way[] = [
@@ -30,6 +31,8 @@ const WAYS: Way[] = [
   { pattern: 'files/:chat/*path', load: workspace },
   { pattern: 'toolsets', load: () => import('./toolsets/Toolsets.svelte') },
   { pattern: 'toolsets/new', load: edit },
+  { pattern: 'toolsets/new/builder', load: builder },
+  { pattern: 'toolsets/new/builder/:builder', load: builder },
   { pattern: 'toolsets/:id/edit', load: edit },
   { pattern: 'toolsets/:id', load: () => import('./toolsets/Toolset.svelte') },
   { pattern: 'gallery', load: () => import('./gallery/Gallery.svelte') },

@@ -14,6 +14,8 @@ export interface Progress {
 
 /** So many lines of what a running call says are shown. */
 const MOST_LINES = 500;
+/** How a call gets on. */
+const ORDER: Call['status'][] = ['pending', 'running', 'success', 'error'];
 const NO_WAIT = { Prefer: 'respond-async' } as const;
 
 export class Calls {
@@ -34,8 +36,7 @@ export class Calls {
       (name, data) => {
         if (data.chatId !== this.chat) return;
         if (name === 'tool_call') this.#heard(data as Call, other);
-        else if (name === 'tool_call_progress')
-          this.progress.set(data.callId as string, { fraction: data.fraction ?? null, message: data.message ?? null });
+        else if (name === 'tool_call_progress') this.advance(data);
         else this.#said(data);
       },
       missed,
@@ -49,6 +50,17 @@ export class Calls {
     this.put(call);
     if (call.resultOmitted || call.logsOmitted || call.finishedAt) void this.fetch(call.id);
     if (!known) other(call);
+  }
+
+  /** How a call was at some time, as the turn that made it tells it. Whoever comes late hears of times that are past. */
+  take(call: Call): void {
+    const known = this.byId.get(call.id);
+    if (!known || ORDER.indexOf(known.status) <= ORDER.indexOf(call.status)) this.#newer(call);
+  }
+
+  /** A call says how far it is. */
+  advance(data: EventData): void {
+    this.progress.set(data.callId as string, { fraction: data.fraction ?? null, message: data.message ?? null });
   }
 
   #said(data: EventData): void {

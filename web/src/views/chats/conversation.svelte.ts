@@ -5,12 +5,16 @@ import { events } from '../../data/events.svelte';
 import { session } from '../../data/session.svelte';
 import { Calls, type Call } from './calls.svelte';
 import { Tree, type Message } from './tree';
+import { headOf } from './turns/blocks';
+import { models } from './turns/models.svelte';
+import { Turns } from './turns/turns.svelte';
 
 export type Chat = Schemas['Chat'];
 export type Process = Schemas['Process'];
 
 export class Conversation {
   readonly calls: Calls;
+  readonly turns: Turns;
   chat = $state.raw<Chat>();
   messages = $state.raw<Message[]>([]);
   processes = $state.raw<Process[]>([]);
@@ -28,11 +32,14 @@ export class Conversation {
     }
     return found;
   });
-  /** A tool has the workspace: until it is over nobody can go to another branch. */
-  readonly busy = $derived.by(() => [...this.calls.byId.values()].some((call) => call.status === 'running'));
+  /** A tool has the workspace, or a model is at work in it: until that is over nobody can go to another branch. */
+  readonly busy = $derived.by(
+    () => this.turns.running || [...this.calls.byId.values()].some((call) => call.status === 'running'),
+  );
 
   constructor(readonly id: string) {
     this.calls = new Calls(id);
+    this.turns = new Turns(this);
   }
 
   get #path() {
@@ -41,6 +48,7 @@ export class Conversation {
 
   /** Loads it and hears what happens, until what is returned is called. */
   open(): () => void {
+    const offTurns = this.turns.open();
     void this.load();
     const offCalls = this.calls.listen(
       () => void this.refresh(),
@@ -52,6 +60,7 @@ export class Conversation {
       else if (data.source !== 'tool_run') void this.refresh();
     });
     return () => {
+      offTurns();
       offCalls();
       offRest();
     };
@@ -95,6 +104,7 @@ export class Conversation {
     ]);
     this.messages = messages;
     this.chat = chat;
+    void this.turns.look();
   }
 
   async change(body: Schemas['UpdateChat']): Promise<void> {
@@ -129,6 +139,18 @@ export class Conversation {
     );
     await this.refresh();
     return message;
+  }
+
+  /** The message of a person that a message answers, or that it is. */
+  questionOf(message: Message): Message | undefined {
+    const asked = message.role === 'user' ? message : this.tree.get(message.parentId ?? '');
+    return asked?.role === 'user' ? asked : undefined;
+  }
+
+  /** Has a model answer a message of a person, or what an answer answered, once more: a branch with the workspace as it was. */
+  async answer(message: Message): Promise<void> {
+    const asked = this.questionOf(message);
+    if (asked) await this.turns.ask({ messageId: asked.id }, models.model || headOf(message)?.model);
   }
 
   /** Calls a tool below where the chat stands. */

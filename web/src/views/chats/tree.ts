@@ -1,5 +1,6 @@
 // The messages of a chat as a tree: what is below what, and the line that the chat stands on.
 import type { Schemas } from '../../api/client';
+import { headOf } from './turns/blocks';
 
 export type Message = Schemas['Message'];
 
@@ -63,11 +64,12 @@ export class Tree {
   }
 }
 
-/** What a message says, as a text; parts that are no text are left out. */
-export function textOf(message: Message): string {
-  if (typeof message.content === 'string') return message.content;
-  return message.content
-    .map((block) => (block as Record<string, unknown>).text)
+/** What a message says, as a text; parts that are no text are left out, and what a model only thought. */
+export function textOf({ content }: Pick<Message, 'content'>): string {
+  if (typeof content === 'string') return content;
+  return (content as Record<string, unknown>[])
+    .filter((block) => block.type !== 'thinking')
+    .map((block) => block.text)
     .filter((text): text is string => typeof text === 'string')
     .join('\n\n');
 }
@@ -80,9 +82,9 @@ export function othersOf(message: Message): Record<string, unknown>[] {
   );
 }
 
-/** The tool that a message is a call of, if it says so. */
+/** The tool that a message is a call of, if it says so. What a model said may have calls in it, and is none. */
 export function toolOf(message: Message): string | undefined {
-  if (typeof message.content === 'string') return undefined;
+  if (typeof message.content === 'string' || headOf(message)) return undefined;
   const block = (message.content as Record<string, unknown>[]).find((one) => one.type === 'tool_call');
   return typeof block?.toolId === 'string' ? block.toolId : undefined;
 }

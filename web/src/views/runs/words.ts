@@ -1,5 +1,6 @@
 // How runs are spoken of.
 import type { Schemas } from '../../api/client';
+import { whoIs } from '../../data/who';
 
 export type Run = Schemas['AgentRun'];
 export type Tone = 'plain' | 'good' | 'warn' | 'bad' | 'info';
@@ -61,11 +62,8 @@ export function titleOf(run: Run): string {
   return line.length > 90 ? `${line.slice(0, 88)}…` : line;
 }
 
-/** Who asked for it, without what only the audit needs. */
-export function askedBy(run: Run): string {
-  const text = run.createdBy.replace(/^the person at /, '').replace(/ \(user [^)]*\)$/, '');
-  return text.replace(/^token (\S{8})\S*( of user .*)?$/, 'token $1…');
-}
+/** Who asked for it. */
+export const askedBy = (run: Run): string => whoIs(run.createdBy);
 
 /** A sentence of the server's, as one of the page's. */
 export function sentence(text: string): string {

@@ -43,7 +43,10 @@ export const toolsets = {
   prepare: (id: string): Promise<Schemas['Prepared']> =>
     ask(api.POST('/v1/orgs/{org}/toolsets/{id}/prepare', { params: { path: path(id) } })),
 
-  /** Takes it off the page now and off the server soon, unless somebody wants it back. */
+  /**
+   * Takes it off the page now and off the server soon, unless somebody wants it back or the server does not take it off. Not for what is
+   * published: that is refused.
+   */
   uninstall(toolset: { id: string; name: string }, back: () => void = () => {}): void {
     leaving.add(toolset.id);
     const run = async () => {
@@ -133,6 +136,9 @@ async function builtin(signal?: AbortSignal): Promise<Detail> {
     python: {},
   };
 }
+
+/** Whether it is in the gallery: then it can neither be edited nor uninstalled before it is taken back. */
+export const isPublished = ({ visibility }: { visibility: string }): boolean => visibility === 'public';
 
 /** The published toolset that this one is a copy of. */
 export interface Origin {

@@ -1,6 +1,7 @@
 // The ends of the branches of a chat, and the state that the workspace has at each.
 import { all, api, ask, type Schemas } from '../../api/client';
 import { session } from '../../data/session.svelte';
+import { textOf } from '../chats/tree';
 
 export interface Branch {
   id: string;
@@ -36,13 +37,8 @@ const LONG = 60;
 /** What a message says, or the nearest one above it that says something. */
 function said(message: Schemas['Message'], byId: Map<string, Schemas['Message']>): string {
   for (let at: Schemas['Message'] | undefined = message; at; at = at.parentId ? byId.get(at.parentId) : undefined) {
-    const text = textOf(at.content).replaceAll(/\s+/g, ' ').trim();
+    const text = textOf(at).replaceAll(/\s+/g, ' ').trim();
     if (text) return text.length > LONG ? `${text.slice(0, LONG)}…` : text;
   }
   return 'Without a text';
-}
-
-function textOf(content: Schemas['Content']): string {
-  if (typeof content === 'string') return content;
-  return content.map((block) => ('text' in block && typeof block.text === 'string' ? block.text : '')).join(' ');
 }

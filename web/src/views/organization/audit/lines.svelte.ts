@@ -3,7 +3,7 @@ import { api, ask, type Schemas } from '../../../api/client';
 import { Problem } from '../../../api/problem';
 import { session } from '../../../data/session.svelte';
 import { router } from '../../../route/router.svelte';
-import { nameOf } from '../members/roles';
+import { byToken, whoIs } from '../../../data/who';
 
 export type Line = Schemas['AuditEntry'];
 
@@ -52,8 +52,8 @@ export function exportUrl(wanted: Filter, format: 'csv' | 'jsonl'): string {
 /** Who did it, as people call them: records have numbers beside the names. */
 export function whoOf({ actor, userId, tokenId }: Line, names: Map<string, string>): string {
   const name = userId ? names.get(userId) : undefined;
-  if (tokenId) return name ? `${name}, by a token` : `token …${tokenId.slice(-6)}`;
-  return name ?? nameOf(actor);
+  if (tokenId) return byToken(tokenId, name);
+  return name ?? whoIs(actor);
 }
 
 export class Lines {

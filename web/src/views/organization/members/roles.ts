@@ -15,8 +15,3 @@ export const WORDS: Record<Role, string> = {
   admin: 'also change what is here, and invite',
   member: 'use tools, make chats, say yes to calls',
 };
-
-/** Who did something, without the number that records have beside the name. */
-export function nameOf(who: string): string {
-  return who.replace(/ \(user [0-9a-f-]+\)$/, '');
-}

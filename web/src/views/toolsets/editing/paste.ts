@@ -65,7 +65,8 @@ function serversIn(value: unknown): [name: string, server: Json][] {
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-function serverOf(id: string, raw: Json, strict: boolean, notes: string[]): ServerDraft {
+/** A server as others write it, under this id. */
+export function serverOf(id: string, raw: Json, strict: boolean, notes: string[]): ServerDraft {
   const server = newServer();
   server.name = id;
   server.description = text(raw.description);
