@@ -15,7 +15,7 @@ page: ## Build the page into web/dist, if it changed
 	scripts/page
 
 api: ## Write docs/openapi.json anew, after a change of the API
-	cargo run --quiet --locked -- openapi > docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
+	cargo run --quiet --locked --bin kitbag -- openapi > docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
 
 test: ## Install what the tests need, then check and test everything
 	scripts/test
@@ -41,6 +41,7 @@ bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag --bench calls
 	cargo bench --locked --package kitbag --bench organisations
 	cargo bench --locked --package kitbag --bench runs
+	cargo bench --locked --package kitbag --bench turns
 	cargo bench --locked --package kitbag --bench gateway -- --peers "$$(scripts/bench-peers)"
 
 fmt: ## Format all code
