@@ -8,6 +8,7 @@ mod extent;
 mod headers;
 mod keys;
 mod known;
+mod logins;
 mod named;
 mod names;
 mod scan;

@@ -75,12 +75,12 @@ impl<'t> Scanner<'t> {
             return token;
         }
         match byte {
-            b'-' => self.private_key(at).or_else(|| self.flag(at)),
+            b'-' => self.private_key(at).or_else(|| self.flag(at)).or_else(|| self.login(at)),
             b':' if self.begins(at, "://") => self.address(at + 3),
             b':' | b'=' => self.named(at, at + 1),
             b'%' if self.begins_anyhow(at, "%3d") => self.named(at, at + 3),
             b'>' => self.element(at),
-            b'p' | b'P' if self.is_boundary(at) => self.putty(at),
+            b'p' | b'P' if self.is_boundary(at) => self.putty(at).or_else(|| self.netrc(at)),
             b'b' | b'B' if self.is_boundary(at) => self.authorization(at),
             b'i' | b'I' if self.is_boundary(at) => self.told(at),
             _ => None,

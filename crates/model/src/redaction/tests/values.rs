@@ -41,6 +41,13 @@ fn the_whole_value_goes() {
         ("password:\n  hunter2zz\nx: 1", "password:\n  @\nx: 1"),
         ("<password>hunter2 zz</password>", "<password>@</password>"),
         ("<db:password kind=\"x\"> hunter2 </db:password>", "<db:password kind=\"x\"> @ </db:password>"),
+        // Behind a name, where a program signs in.
+        ("curl -u me:hunter2 https://x.example", "curl -u me:@ https://x.example"),
+        ("curl -ume:hunter2 https://x.example", "curl -ume:@ https://x.example"),
+        ("curl -s \\\n  --user 'me:hunter 2:zz' x", "curl -s \\\n  --user 'me:@' x"),
+        ("[\"curl\", \"--proxy-user\", \"me:hunter2\"]", "[\"curl\", \"--proxy-user\", \"me:@\"]"),
+        ("machine x.example login me password hunter2\n", "machine x.example login me password @\n"),
+        ("machine x.example\n  login me\n  password hunter2", "machine x.example\n  login me\n  password @"),
         // All cookies.
         ("Cookie: sid=abc; csrf=def\nHost: x", "Cookie: @\nHost: x"),
         ("Set-Cookie: sid=s%3Aabc; Path=/\r\n", "Set-Cookie: @\r\n"),
