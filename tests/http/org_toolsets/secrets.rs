@@ -76,12 +76,19 @@ on_both! {
         assert_eq!((&taken["added"], &taken["failed"][0]["code"]), (&json!([]), &json!("INVALID_MCP_PLACEHOLDER")), "{taken}");
         assert!(taken["failed"][0]["message"].as_str().unwrap().contains("API_KEY"), "{taken}");
         assert!(!format!("{found}{taken}").contains("hunter2"), "{found} {taken}");
+        // An address with a secret cannot even be taken as a reference.
+        let address = json!({ "mcpServers": { "s": { "url": format!("https://me:{SECRET}@mcp.example/") } } }).to_string();
+        let found = owner.post("/v1/orgs/acme/mcp-imports/read", json!({ "text": address })).await.expect(200);
+        let items = json!([{ "id": found["items"][0]["id"] }]);
+        let taken = owner.post("/v1/orgs/acme/mcp-imports", json!({ "text": address, "items": items })).await.expect(200);
+        assert_eq!((&taken["added"], &taken["failed"][0]["code"]), (&json!([]), &json!("INVALID_MCP_PLACEHOLDER")), "{taken}");
+        assert!(!format!("{found}{taken}").contains("hunter2"), "{found} {taken}");
         // The same in bundles and in other programs' files.
         let with_env = |value: &str| manifest("b", "1.0.0", &format!("mcp_servers:\n  - {{id: s, command: x, env: {{K: '{value}'}}}}\n"));
         let foreign = json!({ "mcpServers": { "s": { "command": "x", "env": { "K": SECRET } } } }).to_string();
         for (name, text) in [
             ("toolset.yaml", with_env(SECRET)), ("toolset.yaml", with_env(&format!("${{{SECRET}}}"))), ("toolset.yaml", with_env("${A}")),
-            (".mcp.json", foreign.clone()),
+            (".mcp.json", foreign.clone()), (".mcp.json", address),
         ] {
             for dry in ["", "?dryRun=true"] {
                 let request = server.anonymous(Method::POST, &format!("{ACME}/import{dry}")).header(header::COOKIE, &owner.cookie);

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use kitbag_model::{Launch, McpServer, RawLaunch, Secret, export};
 use serde_json::{Map, Value};
 
-use crate::bundle::Finding;
+use crate::bundle::{Code, Finding};
 use crate::foreign::{Notes, json, servers, variable};
 use crate::import::Options;
 
@@ -126,7 +126,28 @@ pub struct Found {
     /// The project that it is for, where a file has several.
     pub project: Option<String>,
     /// The server, or everything that keeps it from being taken.
-    pub server: Result<Readable, Vec<String>>,
+    pub server: Result<Readable, Unreadable>,
+}
+
+/// Why a server cannot be taken.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// What kind of thing is wrong: if a value is written out that must not be, that, whatever else is.
+    pub code: Code,
+    /// All that is wrong.
+    pub problems: Vec<String>,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.problems.join("; "))
+    }
+}
+
+impl Unreadable {
+    fn new(is_of_placeholders: bool, problems: Vec<String>) -> Self {
+        Self { code: if is_of_placeholders { Code::InvalidMcpPlaceholder } else { Code::InvalidManifest }, problems }
+    }
 }
 
 /// A server that can be taken.
@@ -201,7 +222,7 @@ impl Reader {
         name: &str,
         entry: &Map<String, Value>,
         inputs: Option<&Value>,
-    ) -> Result<Readable, Vec<String>> {
+    ) -> Result<Readable, Unreadable> {
         let mut entry = entry::normal(client, entry);
         let mut written_out = Vec::new();
         let mut plain: Vec<(bool, String, String)> = Vec::new();
@@ -236,7 +257,8 @@ impl Reader {
         let read = servers::list(&top, Some("mcpServers"), &mut told, Options::default());
         let texts = |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.message).collect::<Vec<_>>();
         let Some(mut server) = read.into_iter().next().filter(|_| told.problems.is_empty()) else {
-            return Err(texts(told.problems));
+            let is_of_placeholders = told.problems.iter().any(|finding| finding.code == Code::InvalidMcpPlaceholder);
+            return Err(Unreadable::new(is_of_placeholders, texts(told.problems)));
         };
         let mut notes = texts(told.warnings);
         server.launch = with_plain(&server.launch, plain)?;
@@ -259,13 +281,16 @@ impl Reader {
 }
 
 /// A launch with values that are no secrets and stay what they are.
-fn with_plain(launch: &Launch, plain: Vec<(bool, String, String)>) -> Result<Launch, Vec<String>> {
+fn with_plain(launch: &Launch, plain: Vec<(bool, String, String)>) -> Result<Launch, Unreadable> {
     let mut raw = RawLaunch::from(launch);
     for (is_env, key, text) in plain {
         let values = if is_env { &mut raw.env } else { &mut raw.headers };
         values.insert(key, text);
     }
-    raw.check().map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    raw.check().map_err(|problems| {
+        let is_of_placeholders = problems.iter().any(|problem| problem.reason.is_of_placeholders());
+        Unreadable::new(is_of_placeholders, problems.iter().map(ToString::to_string).collect())
+    })
 }
 
 fn from_json(bytes: &[u8], file: &str) -> Result<Value, String> {

@@ -193,7 +193,9 @@ impl<'n> Builder<'n> {
                         LaunchField::Type => format!("{place}.type: {}", error.reason),
                         field => format!("{place}.{field} {}", error.reason),
                     };
-                    self.notes.problem(message);
+                    let is_of_placeholders = error.reason.is_of_placeholders();
+                    let code = if is_of_placeholders { Code::InvalidMcpPlaceholder } else { Code::InvalidManifest };
+                    self.notes.problem_of(code, message);
                 }
             }
         }

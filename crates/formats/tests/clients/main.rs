@@ -14,7 +14,7 @@ fn read(client: Client, file: &str, text: &str) -> Vec<Found> {
 fn short(found: &Found) -> String {
     let readable = match &found.server {
         Ok(readable) => readable,
-        Err(problems) => return format!("{}: {}", found.name, problems.join("; ")),
+        Err(why) => return format!("{}: {why}", found.name),
     };
     let raw = RawLaunch::from(&readable.server.launch);
     let mut words = vec![format!("{}:", found.name), raw.server_type.unwrap()];

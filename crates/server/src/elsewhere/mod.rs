@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kitbag_formats::clients::{Client, Found, Readable, Reader};
+use kitbag_formats::clients::{Client, Found, Readable, Reader, Unreadable};
 use kitbag_model::hash::Hasher;
 use kitbag_model::{ContentHash, Launch, McpServer, Template};
 use serde_json::{Map, Value, json};
@@ -34,7 +34,7 @@ pub struct Candidate {
     /// Whether it is in a file of the user's own. A folder that somebody cloned must not start programs by what is in it.
     pub own: bool,
     /// The server, or everything that keeps it from being taken.
-    pub server: Result<Readable, Vec<String>>,
+    pub server: Result<Readable, Unreadable>,
     /// Whether exactly this is there already, or stands further up in the list.
     pub known: bool,
 }
@@ -168,7 +168,7 @@ mod tests {
     fn names(text: &str) -> Result<Vec<String>, String> {
         let line = |one: &Candidate| match &one.server {
             Ok(readable) => format!("{}: {}", one.name, readable.server.launch.command_line()),
-            Err(problems) => format!("{}! {}", one.name, problems.len()),
+            Err(why) => format!("{}! {}", one.name, why.problems.len()),
         };
         read(text).map(|found| found.iter().map(line).collect())
     }

@@ -173,8 +173,8 @@ fn by_name(found: &[Candidate], names: &[String]) -> Result<Vec<usize>, Failure>
             ([], _) => return Err(Failure::failed(format!("no program has a server {wanted:?}"))),
             (_, []) => {}
             (_, [one]) => {
-                if let Err(problems) = &found[*one].server {
-                    return Err(Failure::wrong_use(format!("{wanted} cannot be taken: {}", problems.join("; "))));
+                if let Err(why) = &found[*one].server {
+                    return Err(Failure::wrong_use(format!("{wanted} cannot be taken: {why}")));
                 }
                 chosen.push(*one);
             }
@@ -210,9 +210,7 @@ fn by_answer(found: &[Candidate], answer: &str) -> Result<Vec<usize>, Failure> {
         match word.parse::<usize>().ok().and_then(|number| number.checked_sub(1)).filter(|index| *index < found.len()) {
             Some(index) => match &found[index].server {
                 Ok(_) => chosen.push(index),
-                Err(problems) => {
-                    return Err(Failure::wrong_use(format!("{word} cannot be taken: {}", problems.join("; "))));
-                }
+                Err(why) => return Err(Failure::wrong_use(format!("{word} cannot be taken: {why}"))),
             },
             None => chosen.extend(by_name(found, &[word.to_owned()])?),
         }
@@ -239,7 +237,7 @@ fn listed(found: &[Candidate]) -> Value {
             "commandLine": readable.map(|_| starts(one)),
             "notes": readable.map(|readable| readable.notes.clone()).unwrap_or_default(),
             "writtenOut": readable.map(|readable| readable.written_out.iter().map(|one| &one.place).collect::<Vec<_>>()).unwrap_or_default(),
-            "problems": one.server.as_ref().err().cloned().unwrap_or_default(),
+            "problems": one.server.as_ref().err().map(|why| why.problems.as_slice()).unwrap_or_default(),
         })
     };
     json!({ "items": found.iter().map(one).collect::<Vec<_>>() })
@@ -251,7 +249,7 @@ fn shown(found: &[Candidate]) -> String {
     }
     let row = |(index, one): (usize, &Candidate)| {
         let state = match (&one.server, one.known) {
-            (Err(problems), _) => format!("cannot be taken: {}", visible::line(&problems.join("; "))),
+            (Err(why), _) => format!("cannot be taken: {}", visible::line(&why.to_string())),
             (Ok(_), true) => format!("{}  (known)", starts(one)),
             (Ok(_), false) => starts(one),
         };

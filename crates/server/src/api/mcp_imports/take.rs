@@ -100,7 +100,7 @@ async fn take(
     if one.known {
         return Err(refused("exactly this server is there already".to_owned()));
     }
-    let readable = one.server.as_ref().map_err(|problems| refused(problems.join("; ")))?;
+    let readable = one.server.as_ref().map_err(|why| ApiError::new(why.code.into(), why.to_string()))?;
     let server = if keep_values { readable.with_values() } else { readable.server.clone() };
     let name: DisplayName =
         one.display_name().parse().map_err(|reason: kitbag_model::TextError| ApiError::invalid("name", reason))?;

@@ -121,7 +121,7 @@ impl ImportableServer {
             project: one.project.as_deref().map(safe_text),
             own: one.own,
             known: one.known,
-            problems: one.server.as_ref().err().map(|problems| texts(problems)).unwrap_or_default(),
+            problems: one.server.as_ref().err().map(|why| texts(&why.problems)).unwrap_or_default(),
             notes: readable.map(|readable| texts(&readable.notes)).unwrap_or_default(),
             server_type: masked.as_ref().map(|launch| launch.server_type().to_string()),
             command_line: masked.as_ref().map(Launch::command_line),
