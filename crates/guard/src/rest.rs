@@ -23,14 +23,18 @@ const WORKED: Duration = Duration::from_millis(100);
 /// is for a server that nobody has used for a while, not for one between two requests.
 const LONG: u32 = 15;
 
-/// Gives back what is not needed, whenever the process has become quiet. It does not end.
-pub async fn when_quiet() {
+/// Gives back what is not needed, whenever the process has become quiet. When nobody has used it for a while, `forget` is called first, which
+/// drops what was only kept to be ready. It does not end.
+pub async fn when_quiet(forget: impl Fn()) {
     let (mut seen, mut rested, mut looks) = (worked(), Duration::ZERO, 0);
     loop {
         sleep(LOOK).await;
         let now = worked();
         looks = if now - seen < QUIET { looks + 1 } else { 0 };
-        if looks > 0 && now - rested > WORKED {
+        if looks == LONG {
+            forget();
+        }
+        if looks == LONG || looks > 0 && now - rested > WORKED {
             let_go_of_freed();
             rested = worked();
         }

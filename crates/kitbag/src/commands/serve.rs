@@ -55,7 +55,8 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let announcement = folder.announce(&url, &token)?;
     tracing::info!(%url, database = store.kind(), data = %folder.path().display(), "ready");
     output::print(&format!("kitbag listening on {url}/?token={}", token.expose()))?;
-    let resting = tokio::spawn(kitbag_guard::rest::when_quiet());
+    let quiet = app.clone();
+    let resting = tokio::spawn(kitbag_guard::rest::when_quiet(move || quiet.forget_menus()));
     let drained = serve_until_stopped(listener, app.clone(), signals, config.drain).await;
 
     drop(announcement);

@@ -229,6 +229,13 @@ fn edition(app: &App) -> Option<(u64, u64)> {
     Some((app.store().edition()?, app.servers().version()))
 }
 
+impl App {
+    /// Drops the menus that were made. Whoever comes next has theirs made anew.
+    pub fn forget_menus(&self) {
+        *self.gateway().menus.0.lock().unwrap_or_else(PoisonError::into_inner) = HashMap::new();
+    }
+}
+
 impl Menus {
     /// The menu for these wishes.
     pub(super) async fn get(app: &App, whose: Whose<'_>, place: &Place, lists: &Lists) -> Result<Arc<Menu>, Fault> {
