@@ -41,7 +41,9 @@ pub(crate) async fn open(path: &Path) -> Result<SqlitePools, OpenError> {
     let pool = SqlitePoolOptions::new()
         .acquire_timeout(PATIENCE)
         .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
-    let writer = pool.clone().max_connections(1).connect_with(options.clone()).await.map_err(failed)?;
+    // A statement with many rows notes what it changes, to take it back if one of them is refused. In a file that is most of what is written.
+    let writing = options.clone().pragma("temp_store", "memory");
+    let writer = pool.clone().max_connections(1).connect_with(writing).await.map_err(failed)?;
     migrate::sqlite(&writer).await?;
     // All at once: later there may be no file descriptor left for one.
     let readers = pool
