@@ -25,9 +25,10 @@ async function begin(kitbag: Kitbag, toolsetId: string | undefined, prompt = 'Do
       { kind: 'tool_result', callId, output, isError },
     );
   };
+  const say = (...texts: string[]) => executor.tell(id, ...texts.map((text) => ({ kind: 'text', text })));
   const end = (files?: Record<string, string>) =>
     executor.end(id, { state: 'succeeded', output: 'Done.', usage }, files);
-  return { run, did, end, executor };
+  return { run, did, say, end, executor };
 }
 
 /** What an engine has of a value that a tool returned: its JSON as a text. */
@@ -90,8 +91,14 @@ test('a page is drawn with its data on an origin of its own, and stays what it w
   page,
 }) => {
   await kitbag.install(STUDIO);
-  const { run, did, end, executor } = await begin(kitbag, 'studio');
+  const { run, did, say, end, executor } = await begin(kitbag, 'studio');
   await kitbag.open(page, `/runs/${run}`);
+  // Who reads at the end stays there, also when what is shown there comes later than its event.
+  await say(...Array.from({ length: 40 }, (_, at) => `Line ${at}`));
+  await expect(page.getByText('Line 39')).toBeAttached();
+  const main = page.getByRole('main');
+  await main.evaluate((element) => element.scrollTo({ top: element.scrollHeight }));
+  const below = () => main.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight);
   const drawn = async () => {
     const frame = call(page, 'chart').frameLocator('iframe');
     await expect(frame.getByRole('heading', { name: 'Sales: 42' })).toBeVisible();
@@ -99,6 +106,7 @@ test('a page is drawn with its data on an origin of its own, and stays what it w
   };
   await did('mcp__kitbag__chart', { title: 'Sales' }, blocks({ points: [1, 2, 39] }));
   await drawn();
+  await expect.poll(below).toBeLessThan(48);
   const iframe = call(page, 'chart').locator('iframe');
   await expect(iframe).toHaveAttribute('sandbox', 'allow-scripts');
   const address = new URL((await iframe.getAttribute('src'))!);
