@@ -9,7 +9,7 @@ mod kit;
 use std::time::Instant;
 
 use kitbag_model::run::apply::application;
-use kitbag_model::run::{Executor, NewRun, Pool, RunConfig};
+use kitbag_model::run::{Executor, NewRun, Pool, RunConfig, RunRenderings};
 use kitbag_model::{ExecutorId, NewChat, OrgId, RunId, Secret, Timestamp};
 use kitbag_store::{Claim, Store};
 use kitbag_testkit::TestDatabase;
@@ -47,6 +47,7 @@ async fn claims(store: &Store) {
             application: application(&config, None),
             config: config.clone(),
             toolset: None,
+            renderings: RunRenderings::default(),
             chat_id: chat,
             pre_manifest_id: None,
             apply: false,

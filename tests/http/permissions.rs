@@ -22,6 +22,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("{session}", NOTHING),
     ("{run}", NOTHING),
     ("{turn}", NOTHING),
+    ("{event}", "1"),
     ("{builder}", NOTHING),
     ("{attempt}", "1"),
     ("{executor}", NOTHING),

@@ -222,6 +222,23 @@ impl Executor {
         self.say(&FromExecutor::Events { id, events }).await;
     }
 
+    /// Tells of a call and its result, as the events `first` and the one behind it. They are written down when it returns.
+    pub(crate) async fn used(&mut self, id: AttemptId, first: u64, tool: &str, did: (Value, Value, bool)) {
+        let ((input, output, is_error), call_id) = (did, format!("call {first}"));
+        let called = RunEventKind::ToolCall { call_id: call_id.clone(), tool: tool.to_owned(), input };
+        let answered = RunEventKind::ToolResult { call_id, output, is_error };
+        let event = |(seq, kind)| RunEvent { seq, at: Timestamp::now(), kind };
+        let events = (first..).zip([called, answered]).map(event).collect();
+        self.say(&FromExecutor::Events { id, events }).await;
+        loop {
+            match self.hear().await {
+                FromServer::Ack { id: which, seq, .. } if which == id && seq > first => return,
+                FromServer::Ack { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     pub(crate) async fn ended(&mut self, id: AttemptId, answer: &str) {
         self.say(&FromExecutor::Result { id, outcome: succeeded(answer), files: None }).await;
     }

@@ -13,6 +13,7 @@ mod machines;
 mod many;
 mod pairing;
 mod restarting;
+mod shown;
 mod tenants;
 mod toolsets;
 mod whole;

@@ -41,6 +41,17 @@ on_both! {
         }
         let path = format!("/v1/orgs/acme/agent-runs/{run}");
         assert_eq!(ada.get(&path).await.expect(200)["state"], "leased");
+        acme_link.used(job.id, 1, "Bash", (json!({}), json!("ok"), false)).await;
+        // It was asked for, given away, and then there was a call.
+        let call = "calls/4";
+        assert_eq!(ada.get(&format!("{path}/{call}")).await.expect(200)["renderPlan"]["renderer"], "terminal");
+        let mut told = Vec::new();
+        for id in [&run, &kitbag_model::RunId::generate().to_string()] {
+            let answer = bob.get(&format!("/v1/orgs/other/agent-runs/{id}/{call}")).await;
+            answer.expect_error(404, "NOT_FOUND");
+            told.push(answer.body["message"].to_string().replace(id, ""));
+        }
+        assert_eq!(told[0], told[1], "as one that nobody ever asked for");
         let theirs = other.request(&server, reqwest::Method::POST, job.id, "missing").json(&json!({ "hashes": [] }));
         kitbag_testkit::Answer::of(theirs).await.expect_error(409, "CONFLICT");
         bob.get(&format!("/v1/orgs/other/agent-runs/{run}")).await.expect_error(404, "NOT_FOUND");
@@ -100,6 +111,13 @@ on_both! {
         let path = format!("/v1/orgs/acme/agent-runs/{run}");
         member.get(&path).await.expect_error(404, "NOT_FOUND");
         member.get(&format!("{path}/events")).await.expect_error(404, "NOT_FOUND");
+        let mut executor = pair_in(&ada, "acme").await.connect(1, &[]).await;
+        let id = executor.given().await.id;
+        executor.used(id, 1, "Bash", (json!({}), json!("ok"), false)).await;
+        admin.get(&format!("{path}/calls/4")).await.expect(200);
+        let (theirs, nobodys) = (member.get(&format!("{path}/calls/4")).await, member.get(&format!("{path}/calls/99")).await);
+        theirs.expect_error(404, "NOT_FOUND");
+        assert_eq!(theirs.body["message"], nobodys.body["message"]);
         member.post(&format!("{path}/cancel"), json!({})).await.expect_error(404, "NOT_FOUND");
         assert_eq!(member.get("/v1/orgs/acme/agent-runs").await.expect(200)["items"], json!([]));
         member.post("/v1/orgs/acme/agent-runs", json!({ "config": config })).await.expect_error(404, "TOOLSET_NOT_FOUND");

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::id::{IdError, is_name};
 use crate::name::{ServerKey, ToolsetId};
@@ -168,5 +168,15 @@ impl fmt::Display for OverrideKey {
 impl Serialize for OverrideKey {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)
+    }
+}
+
+/// In its one spelling alone, which names what it is for.
+impl<'de> Deserialize<'de> for OverrideKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (namespace, tool) = text.strip_prefix("mcp:").unwrap_or(&text).split_once(':').unwrap_or_default();
+        let key = Self::new(namespace, tool);
+        if key.text == text { Ok(key) } else { Err(serde::de::Error::custom("is not the key of an override")) }
     }
 }

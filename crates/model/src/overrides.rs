@@ -170,19 +170,9 @@ impl Layers<'_> {
     pub fn apply(&self, tool: &ToolId, base: Effective) -> Effective {
         let bundle = matching(self.bundle, tool);
         let user = matching(self.user, tool);
-        let from_bundle = |key: &OverrideKey| Origin::Bundle { key: key.clone() };
-        let from_user = |key: &OverrideKey| Origin::User { key: key.clone() };
-        fn first<T>(
-            found: &[(&OverrideKey, &Override)],
-            origin: impl Fn(&OverrideKey) -> Origin,
-            get: impl Fn(&Override) -> Option<T>,
-        ) -> Option<Chosen<T>> {
-            found.iter().find_map(|(key, value)| get(value).map(|value| Chosen::new(value, origin(key))))
-        }
         let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let name = |o: &Override| text(&o.name);
         let description = |o: &Override| text(&o.description).map(Some);
-        let rendering = |o: &Override| o.rendering.clone().map(Some);
         let confirmed = |o: &Override| o.requires_confirmation;
         let enabled = |o: &Override| o.enabled;
         let lowers = |chosen: &Chosen<bool>| base.requires_confirmation.value && !chosen.value;
@@ -192,8 +182,8 @@ impl Layers<'_> {
             description: first(&user, from_user, description)
                 .or_else(|| first(&bundle, from_bundle, description))
                 .unwrap_or(base.description),
-            rendering: first(&user, from_user, rendering)
-                .or_else(|| first(&bundle, from_bundle, rendering))
+            rendering: rendering(&user, &bundle)
+                .map(|chosen| Chosen::new(Some(chosen.value), chosen.origin))
                 .unwrap_or(base.rendering),
             requires_confirmation: first(&user, from_user, confirmed)
                 .or_else(|| first(&bundle, from_bundle, confirmed).filter(allowed))
@@ -203,6 +193,35 @@ impl Layers<'_> {
                 .unwrap_or(base.enabled),
         }
     }
+
+    /// How a tool's results are shown, if an override says so.
+    pub fn rendering(&self, tool: &ToolId) -> Option<Chosen<Rendering>> {
+        rendering(&matching(self.user, tool), &matching(self.bundle, tool))
+    }
+}
+
+type Matching<'a> = [(&'a OverrideKey, &'a Override)];
+
+fn rendering(user: &Matching<'_>, bundle: &Matching<'_>) -> Option<Chosen<Rendering>> {
+    let said = |o: &Override| o.rendering.clone();
+    first(user, from_user, said).or_else(|| first(bundle, from_bundle, said))
+}
+
+fn from_bundle(key: &OverrideKey) -> Origin {
+    Origin::Bundle { key: key.clone() }
+}
+
+fn from_user(key: &OverrideKey) -> Origin {
+    Origin::User { key: key.clone() }
+}
+
+/// What the first of these overrides says that says anything.
+fn first<T>(
+    found: &Matching<'_>,
+    origin: impl Fn(&OverrideKey) -> Origin,
+    get: impl Fn(&Override) -> Option<T>,
+) -> Option<Chosen<T>> {
+    found.iter().find_map(|(key, value)| get(value).map(|value| Chosen::new(value, origin(key))))
 }
 
 /// The overrides that mean a tool, those that mean it most precisely first.

@@ -199,10 +199,24 @@ impl Rendering {
         &self.config
     }
 
+    /// The one for a tool of which nobody says anything.
+    pub fn by_tool_name(tool: &str) -> Option<Self> {
+        Renderer::by_tool_name(tool).map(|renderer| Self { renderer, config: Map::new() })
+    }
+
     /// The files of the toolset that the configuration names. A path with an expression is known only after the call.
     pub fn files(&self) -> Vec<WorkPath> {
-        let paths = self.renderer.0.keys.iter().filter(|(_, key_type)| *key_type == KeyType::Path);
-        paths.filter_map(|(key, _)| toolset_path(self.config.get(*key)?.as_str()?)?.ok()).collect()
+        self.paths().filter_map(|text| toolset_path(text)?.ok()).collect()
+    }
+
+    /// Whether only a call says which file of the toolset is shown.
+    pub fn shows_any_file(&self) -> bool {
+        self.paths().any(|text| toolset_path(text).is_none())
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let keys = self.renderer.0.keys.iter().filter(|(_, key_type)| *key_type == KeyType::Path);
+        keys.filter_map(|(key, _)| self.config.get(*key)?.as_str())
     }
 }
 
@@ -382,5 +396,10 @@ mod tests {
         let files = |config| check(Some("html"), Some(&config)).unwrap().unwrap().files();
         assert_eq!(files(json!({"artifact": "./artifacts/a.html"})), ["artifacts/a.html".parse().unwrap()]);
         assert_eq!(files(json!({"artifact": "$return.page", "content": "x"})), []);
+        let any = |config| check(Some("html"), Some(&config)).unwrap().unwrap().shows_any_file();
+        assert!(
+            any(json!({"artifact": "pages/$return.page"}))
+                && !any(json!({"artifact": "./a.html", "content": "$return"}))
+        );
     }
 }

@@ -196,6 +196,7 @@ impl App {
             toolsets: toolsets.clone(),
             workspaces: workspaces.clone(),
             events: events.clone(),
+            stage: stage.clone(),
         };
         let runs = AgentRuns::new(settings.runs, &store, rooms);
         let inbox = Inbox::new(&settings.data);

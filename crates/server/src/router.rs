@@ -162,6 +162,7 @@ pub(crate) fn endpoints() -> OpenApiRouter<App> {
         .routes(routes!(runs::list::list_runs, runs::create::create_run))
         .routes(routes!(runs::get::get_run))
         .routes(routes!(runs::events::run_events))
+        .routes(routes!(runs::call::get_run_call))
         .routes(routes!(runs::cancel::cancel_run))
         .routes(routes!(runs::retry::retry_run))
         .routes(routes!(runs::workspace::get_run_workspace))

@@ -1,12 +1,9 @@
-// What a render plan would be for a call, as the server makes it: expressions get their values, and those are checked. For a preview, and
-// for the calls of agents, of which the server hears only what came of them; the plan of a call in a chat is always the server's. It
-// leaves the language "auto", for which the server puts that of the file.
+// What a render plan would be for a call, as the server makes it: expressions get their values, and those are checked. For a preview alone;
+// the plan of a call is always the server's. It leaves the language "auto", for which the server puts that of the file.
 
 export interface Scene {
   args: Record<string, unknown>;
   result: unknown;
-  /** What `$chat_id`, `$workspace` and `$toolset` are; without it something that stands for them. One that it lacks leads to nothing. */
-  names?: Record<string, string>;
 }
 
 export type Planned = { config: Record<string, unknown> } | { problem: string };
@@ -72,11 +69,7 @@ function whole(text: string): Expression | undefined {
 }
 
 function find({ root, path }: Expression, key: string, scene: Scene): unknown {
-  if (root in STAND_INS) {
-    const name = (scene.names ?? STAND_INS)[root];
-    if (name === undefined) throw new Lost(`${key}: $${root} is not known here`);
-    return name;
-  }
+  if (root in STAND_INS) return STAND_INS[root];
   let value: unknown = root === 'args' ? scene.args : scene.result;
   for (const [index, name] of path.entries()) {
     if (!has(value, name)) {

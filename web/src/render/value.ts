@@ -34,7 +34,7 @@ export function list(fields: unknown, ...names: string[]): unknown[] | undefined
   return undefined;
 }
 
-export function planOf(call: Call): Plan | undefined {
+export function planOf(call: { renderPlan: unknown }): Plan | undefined {
   const plan: unknown = call.renderPlan;
   if (!isObject(plan) || typeof plan.renderer !== 'string') return undefined;
   return { renderer: plan.renderer, config: isObject(plan.config) ? plan.config : {} };

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::apply::Application;
 use super::config::{RunConfig, RunName};
+use super::renderings::RunRenderings;
 use super::state::{RunError, RunState};
 use super::wire::ToolsetSnapshot;
 use crate::id::{ChatId, ExecutorId, ManifestId, RunId, UserId};
@@ -22,6 +23,8 @@ pub struct NewRun {
     pub application: Application,
     /// That toolset, as it is now.
     pub toolset: Option<ToolsetSnapshot>,
+    /// How its tools' results are shown, as that is said now.
+    pub renderings: RunRenderings,
     /// Whose workspace it works in.
     pub chat_id: ChatId,
     /// The state that it begins with; none: an empty folder.

@@ -88,6 +88,7 @@ const PERMISSIONS: &[(&str, Permission)] = &[
     ("get_mcp_server_pins", Use),
     ("get_organization", Use),
     ("get_run", Use),
+    ("get_run_call", Use),
     ("get_run_workspace", Use),
     ("get_server", Manage),
     ("get_session", SignedIn),

@@ -48,7 +48,6 @@ pub(crate) use decide::Verdict;
 use live::Lives;
 use pace::Pace;
 use places::Places;
-pub(crate) use plan::{TOOLSET, WORKSPACE};
 use queue::Queue;
 
 /// So many calls run at the same time; others wait for a place.

@@ -1,17 +1,13 @@
 //! How the result of a call is shown. What cannot be shown as it was meant is not shown, and the call says why.
 
-use kitbag_model::render_plan::{RenderPlan, Scene};
-use kitbag_model::{CallOutcome, ChatId, ContentHash, OrgId, ToolCall, ToolId};
+use kitbag_model::{CallOutcome, ChatId, ContentHash, OrgId, ToolCall};
 use serde_json::Value;
 
 use super::Calls;
 use super::run::RunError;
+use crate::stage::{Draft, Made, Ports};
 use crate::toolsets::Callable;
 use crate::workspaces::{Lease, WorkspaceError, Workspaces};
-
-/// Where a tool sees its workspace, and its toolset's files.
-pub(crate) const WORKSPACE: &str = "/workspace";
-pub(crate) const TOOLSET: &str = "/toolset";
 
 /// Where blobs of a chat are put.
 pub(super) enum BlobsOf<'a> {
@@ -42,47 +38,31 @@ impl Calls {
         outcome: &mut CallOutcome,
     ) -> Result<(), RunError> {
         let Some(rendering) = &callable.tool.effective.rendering.value else { return Ok(()) };
-        let toolset = match &call.tool_id {
-            ToolId::Toolset { toolset, .. } => Some(toolset),
-            ToolId::Mcp { server, .. } => Some(&server.toolset),
-            _ => None,
-        };
-        let scene = Scene {
-            args: &call.args,
-            result,
-            chat: call.chat_id,
-            workspace: WORKSPACE,
-            toolset: toolset.map(|_| TOOLSET),
-        };
-        let mut plan = match RenderPlan::new(rendering, &scene) {
-            Ok(plan) => plan,
+        let made = Made { chat: call.chat_id, tool: Some(&call.tool_id), args: &call.args, result };
+        let draft = match Draft::new(rendering, &made) {
+            Ok(draft) => draft,
             Err(error) => {
-                outcome.warnings.push(format!("the result is not shown: {error}"));
+                outcome.warnings.push(error.as_warning());
                 return Ok(());
             }
         };
-        if let (Some(path), Some(toolset)) = (plan.artifact(), toolset) {
+        if let Some((toolset, path)) = draft.page() {
             match self.0.toolsets.artifact(org, toolset, &path).await {
                 Ok(Some((hash, bytes))) => {
                     blobs.put(hash, bytes).await?;
-                    plan.keep_artifact(hash);
                     outcome.artifact_sha256 = Some(hash);
                 }
-                Ok(None) => {
-                    outcome.warnings.push(format!("the result is not shown: the toolset has no page {path}"));
-                    return Ok(());
-                }
+                Ok(None) => {}
                 Err(error) => {
                     outcome.warnings.push(format!("the result is not shown: {error}"));
                     return Ok(());
                 }
             }
         }
-        if let Err(error) = self.0.stage.check(&plan) {
-            outcome.warnings.push(format!("the result is not shown: {error}"));
-            return Ok(());
+        match draft.finish(&self.0.stage, Ports::OfChat, outcome.artifact_sha256) {
+            Ok(plan) => outcome.render_plan = serde_json::to_value(&plan).ok(),
+            Err(error) => outcome.warnings.push(error.as_warning()),
         }
-        outcome.render_plan = serde_json::to_value(&plan).ok();
         Ok(())
     }
 }

@@ -14,8 +14,7 @@ use super::menu::{Entry, Menu};
 use super::tools::{fault, internal};
 use super::view::View;
 use super::{files, names};
-use crate::calls::{TOOLSET, WORKSPACE};
-use crate::stage::SHUT_IN;
+use crate::stage::{SHUT_IN, TOOLSET, WORKSPACE};
 use crate::toolsets::{Provider, Tool};
 
 /// The document around a page, which speaks with the host.

@@ -30,10 +30,11 @@ impl AgentRuns {
         self.check_named(org, &ask.config).await?;
         let rules = self.0.rules.of(org).await?;
         let application = application(&ask.config, rules.default_toolset());
-        let snapshot = match &application {
+        let mut snapshot = match &application {
             Application::Toolset { toolset_id, .. } => Some(self.0.toolsets.snapshot(org, audience, toolset_id).await?),
             Application::Nothing(_) => None,
         };
+        let renderings = self.0.toolsets.renderings(org, snapshot.as_mut()).await?;
         let own = ask.chat.is_none();
         let (chat, began_with) = match ask.chat {
             Some(chat) => (chat, self.state_of(org, chat, ask.manifest).await?),
@@ -45,6 +46,7 @@ impl AgentRuns {
             config: ask.config,
             application,
             toolset: snapshot.as_ref().map(|snapshot| snapshot.toolset.clone()),
+            renderings,
             chat_id: chat,
             pre_manifest_id: began_with,
             apply: ask.apply.unwrap_or(own),

@@ -12,6 +12,7 @@ mod finish;
 mod heard;
 mod link;
 mod links;
+mod shown;
 mod sweep;
 mod waiting;
 
@@ -31,6 +32,7 @@ pub(crate) use link::LARGEST_MESSAGE;
 
 use crate::events::Events;
 use crate::rules::Rules;
+use crate::stage::Stage;
 use crate::toolsets::Toolsets;
 use crate::workspaces::Workspaces;
 use assign::Named;
@@ -70,6 +72,7 @@ struct Inner {
     toolsets: Toolsets,
     workspaces: Workspaces,
     events: Events,
+    stage: Stage,
     links: Links,
     /// Counts what may be of interest to an executor that has room.
     work: watch::Sender<u64>,
@@ -85,6 +88,7 @@ pub(crate) struct Rooms {
     pub(crate) toolsets: Toolsets,
     pub(crate) workspaces: Workspaces,
     pub(crate) events: Events,
+    pub(crate) stage: Stage,
 }
 
 impl AgentRuns {
@@ -96,6 +100,7 @@ impl AgentRuns {
             toolsets: rooms.toolsets,
             workspaces: rooms.workspaces,
             events: rooms.events,
+            stage: rooms.stage,
             links: Links::default(),
             work: watch::Sender::new(0),
             news: broadcast::channel(WAITING).0,

@@ -12,6 +12,7 @@ mod frame;
 mod grants;
 mod page;
 mod plain;
+mod plan;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use kitbag_cas::CasError;
-use kitbag_model::{ChatId, ContentHash, OrgId, RenderPlan};
+use kitbag_model::{ChatId, ContentHash, OrgId, PlanError, RenderPlan, WorkPath};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::{Host, Url};
@@ -29,6 +30,8 @@ pub use connector::Connector;
 pub use domain::{FrameOrigin, StageDomain, StageError};
 pub(crate) use door::{answer, label};
 pub(crate) use page::SHUT_IN;
+pub use plan::Ports;
+pub(crate) use plan::{Draft, Made, TOOLSET, WORKSPACE};
 
 use self::domain::Names;
 use self::grants::{Grant, Grants, Page, Show};
@@ -44,12 +47,28 @@ pub enum NotShown {
     /// An address of another server that is not on the list.
     #[error("a frame may not show {0}: it is neither a port of the chat nor an origin that --frame-allow names")]
     NotAllowed(String),
+    /// A port of a machine that nobody gets to from here.
+    #[error("port {0} is on the machine that the agent works on, and cannot be reached from here")]
+    OutOfReach(u16),
+    /// There is no plan.
+    #[error(transparent)]
+    NoPlan(#[from] PlanError),
+    /// A page that is no file of its toolset.
+    #[error("the toolset has no page {0}")]
+    NoSuchPage(WorkPath),
     /// A page whose content was not kept.
     #[error("the page was not kept with the call")]
     NoPage,
     /// No address at all.
     #[error("the plan has nothing that a frame could show")]
     NoTarget,
+}
+
+impl NotShown {
+    /// As a call says it.
+    pub(crate) fn as_warning(&self) -> String {
+        format!("the result is not shown: {self}")
+    }
 }
 
 /// The stage of a server. Clones share it.
@@ -93,10 +112,13 @@ impl Stage {
     }
 
     /// Whether a plan can be shown. Ask when the call is made: a plan that cannot is none, with this as the warning.
-    pub fn check(&self, plan: &RenderPlan) -> Result<(), NotShown> {
+    pub fn check(&self, plan: &RenderPlan, ports: Ports) -> Result<(), NotShown> {
         match plan.renderer.name() {
             "html" => page_of(plan).map(drop),
-            "frame" => self.target(plan).map(drop),
+            "frame" => match (self.target(plan)?, ports) {
+                (Target::Port(port, _), Ports::OutOfReach) => Err(NotShown::OutOfReach(port)),
+                _ => Ok(()),
+            },
             _ => Ok(()),
         }
     }

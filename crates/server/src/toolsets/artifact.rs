@@ -12,7 +12,7 @@ use super::{ToolsetError, Toolsets, blocking};
 use crate::transfer::stream_open;
 
 /// A page that is larger is not shown.
-const LARGEST: u64 = 16 << 20;
+pub(crate) const LARGEST: u64 = 16 << 20;
 
 impl Toolsets {
     /// The content of a file that a toolset brought, as it was installed. None if it has no such file, or one that is too large.

@@ -9,7 +9,7 @@ use kitbag_model::overrides::confirmation;
 use kitbag_model::resolution::{self, ConfiguredServer, Listed, State};
 use kitbag_model::{
     Audience, BUILTINS, Builtin, Chosen, Effective, Installed, InstalledServer, Layers, OrgId, Origin, Override,
-    OverrideKey, Pin, PythonTool, Renderer, ToolId, ToolsetId, model_name,
+    OverrideKey, Pin, PythonTool, Rendering, ToolId, ToolsetId, model_name,
 };
 use kitbag_python::{Described, Description};
 use serde_json::{Map, Value, json};
@@ -274,10 +274,6 @@ pub(super) fn of_toolset(one: &Installed, tool: &PythonTool, found: Option<&Desc
 }
 
 /// How the results of a tool of this name are shown if nobody says so.
-pub(super) fn by_name(name: &str) -> Chosen<Option<kitbag_model::Rendering>> {
-    let rendering = Renderer::by_tool_name(name).map(|renderer| {
-        kitbag_model::renderer::check(Some(renderer.name()), None)
-            .expect("a registered renderer needs no configuration")
-    });
-    Chosen::new(rendering.flatten(), Origin::Default)
+pub(super) fn by_name(name: &str) -> Chosen<Option<Rendering>> {
+    Chosen::new(Rendering::by_tool_name(name), Origin::Default)
 }

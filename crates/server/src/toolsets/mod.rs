@@ -17,6 +17,7 @@ mod program;
 mod provided;
 mod publish;
 mod remove;
+mod renderings;
 mod servers;
 mod shelf;
 mod skills;
@@ -32,6 +33,7 @@ use kitbag_store::Store;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use adopt::Adoption;
+pub(crate) use artifact::LARGEST as LARGEST_PAGE;
 use callable::Known;
 pub(crate) use callable::{Callable, Runs};
 pub(crate) use catalogue::{Catalogue, Provider, Tool};

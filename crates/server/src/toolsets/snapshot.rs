@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use kitbag_model::run::wire::{FileRef, ProgramSnapshot, ServerSnapshot, SkillSnapshot, ToolSnapshot, ToolsetSnapshot};
 use kitbag_model::{Audience, Installed, OrgId, PythonTool, RawLaunch, ToolsetFile, ToolsetId, WorkPath};
+use kitbag_store::StoreError;
 use serde_json::Value;
 
 use super::catalogue::of_toolset;
@@ -72,18 +73,9 @@ impl Toolsets {
             return Ok(None);
         }
         let mut named = BTreeMap::new();
-        let mut after: Option<WorkPath> = None;
-        loop {
-            let mut tx = self.store.read_beside(org).await?;
-            let page = tx.toolset_files(&one.toolset.id, after.as_ref(), PART).await?;
-            after = page.items.last().map(|file| file.path.clone());
-            for row in page.items {
-                files.push((folder.join(row.path.as_str()), reference(&row)));
-                named.insert(row.path.clone(), reference(&row));
-            }
-            if !page.has_more {
-                break;
-            }
+        for row in self.all_files(org, &one.toolset.id).await? {
+            files.push((folder.join(row.path.as_str()), reference(&row)));
+            named.insert(row.path.clone(), reference(&row));
         }
         let program = self.program(org, one);
         Ok(Some(ProgramSnapshot {
@@ -94,6 +86,19 @@ impl Toolsets {
             network: program.network,
             trusted: program.trusted,
         }))
+    }
+
+    /// All files of a toolset.
+    pub(super) async fn all_files(&self, org: &OrgId, id: &ToolsetId) -> Result<Vec<ToolsetFile>, StoreError> {
+        let mut files: Vec<ToolsetFile> = Vec::new();
+        loop {
+            let mut tx = self.store.read_beside(org).await?;
+            let page = tx.toolset_files(id, files.last().map(|file| &file.path), PART).await?;
+            files.extend(page.items);
+            if !page.has_more {
+                return Ok(files);
+            }
+        }
     }
 }
 
@@ -108,7 +113,7 @@ fn check_trust(one: &Installed) -> Result<(), ApiError> {
     Err(ApiError::new(Code::NeedsTrust, message).with_details(serde_json::json!({ "serverKeys": keys })))
 }
 
-fn reference(file: &ToolsetFile) -> FileRef {
+pub(super) fn reference(file: &ToolsetFile) -> FileRef {
     FileRef { sha256: file.sha256, size: file.size, executable: file.executable }
 }
 

@@ -1,6 +1,7 @@
 //! What is known of runs.
 
-use kitbag_model::run::{Run, RunEventKind};
+use kitbag_model::run::wire::ToolsetSnapshot;
+use kitbag_model::run::{Run, RunEventKind, RunRenderings};
 use kitbag_model::{Audience, ChatId, ContentHash, ExecutorId, RunId, Timestamp};
 use serde::de::DeserializeOwned;
 
@@ -8,6 +9,9 @@ use crate::error::StoreError;
 use crate::page::Page;
 use crate::row::{At, row};
 use crate::tx::{Tx, on};
+
+/// So many events are read at once on the way back to a call.
+const BACK: i64 = 32;
 
 row!(RunRow {
     id: String,
@@ -36,6 +40,7 @@ row!(RunRow {
     finished_at: Option<At>,
 });
 row!(EventRow { n: i64, attempt: i64, at: At, event: String });
+row!(FilesRow { toolset: Option<String>, renderings: Option<String> });
 
 macro_rules! select {
     ($rest:literal) => {
@@ -184,15 +189,53 @@ impl<Mode> Tx<Mode> {
         Ok(last.and_then(|last| u64::try_from(last).ok()).unwrap_or_default())
     }
 
-    /// The blobs of a chat that the toolsets of its runs are made of. No state has them.
+    /// How the results of a run's tools are shown. It is not read with the run: only who looks at a call needs it.
+    pub async fn run_renderings(&mut self, run: RunId) -> Result<RunRenderings, StoreError> {
+        let kept: Option<Option<String>> = on!(self, c => sqlx::query_scalar(
+            "SELECT renderings FROM agent_runs WHERE organization_id = $1 AND id = $2")
+            .bind(self.org.as_str()).bind(run.to_string()).fetch_optional(c))?;
+        Ok(maybe(kept.flatten(), "agent_runs.renderings")?.unwrap_or_default())
+    }
+
+    /// A call of a run, by the number of the event that has its result: that event, and the one with which the tool was called. None if
+    /// there is no such pair.
+    pub async fn run_call(&mut self, run: RunId, result: u64) -> Result<Option<(KeptEvent, KeptEvent)>, StoreError> {
+        let Some(before) = result.checked_sub(1) else { return Ok(None) };
+        let found = self.run_events(run, before, 1).await?.pop().filter(|event| event.n == result);
+        let Some(found) = found else { return Ok(None) };
+        let RunEventKind::ToolResult { call_id: wanted, .. } = &found.kind else { return Ok(None) };
+        // Most come soon after their call, so it is looked for from here on backwards.
+        let mut below = result;
+        loop {
+            let rows: Vec<EventRow> = on!(self, c => sqlx::query_as(
+                "SELECT n, attempt, at, event FROM agent_run_events
+                 WHERE organization_id = $1 AND run_id = $2 AND n < $3 AND attempt = $4 ORDER BY n DESC LIMIT $5")
+                .bind(self.org.as_str()).bind(run.to_string()).bind(i64::try_from(below).unwrap_or(i64::MAX))
+                .bind(i64::from(found.attempt)).bind(BACK).fetch_all(c))?;
+            if rows.is_empty() {
+                return Ok(None);
+            }
+            for row in rows {
+                let event = KeptEvent::try_from(row)?;
+                below = event.n;
+                if matches!(&event.kind, RunEventKind::ToolCall { call_id, .. } if call_id == wanted) {
+                    return Ok(Some((event, found)));
+                }
+            }
+        }
+    }
+
+    /// The blobs of a chat that the toolsets of its runs are made of, and shown with. No state has them.
     pub async fn run_blobs(&mut self, chat: ChatId) -> Result<Vec<ContentHash>, StoreError> {
-        let kept: Vec<String> = on!(self, c => sqlx::query_scalar(
-            "SELECT toolset FROM agent_runs WHERE organization_id = $1 AND chat_id = $2 AND toolset IS NOT NULL")
+        let kept: Vec<FilesRow> = on!(self, c => sqlx::query_as(
+            "SELECT toolset, renderings FROM agent_runs WHERE organization_id = $1 AND chat_id = $2 AND toolset IS NOT NULL")
             .bind(self.org.as_str()).bind(chat.to_string()).fetch_all(c))?;
         let mut blobs = Vec::new();
-        for text in kept {
-            let toolset: kitbag_model::run::wire::ToolsetSnapshot = json(&text, "agent_runs.toolset")?;
-            blobs.extend(toolset.files().map(|file| file.sha256));
+        for row in kept {
+            let toolset: Option<ToolsetSnapshot> = maybe(row.toolset, "agent_runs.toolset")?;
+            let renderings: Option<RunRenderings> = maybe(row.renderings, "agent_runs.renderings")?;
+            blobs.extend(toolset.iter().flat_map(ToolsetSnapshot::files).map(|file| file.sha256));
+            blobs.extend(renderings.iter().flat_map(|kept| kept.pages.values()).map(|file| file.sha256));
         }
         Ok(blobs)
     }

@@ -46,8 +46,8 @@ impl WriteTx {
             sqlx::query(
                 "INSERT INTO agent_runs
                      (organization_id, id, name, config, application, toolset, chat_id, pre_manifest_id, apply, retry_of, state,
-                      attempt, max_attempts, cancel_requested, events, created_by, private_to, created_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', 0, $11, FALSE, 0, $12, $13, $14)"
+                      attempt, max_attempts, cancel_requested, events, created_by, private_to, created_at, renderings)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', 0, $11, FALSE, 0, $12, $13, $14, $15)"
             )
             .bind(self.org.as_str())
             .bind(new.id.to_string())
@@ -63,6 +63,7 @@ impl WriteTx {
             .bind(new.created_by.as_str())
             .bind(new.private_to.map(|id| id.to_string()))
             .bind(now)
+            .bind(json(serde_json::to_string(&new.renderings)))
         )?;
         execute!(
             self,

@@ -1,5 +1,5 @@
 // What every renderer gets.
-import type { Call, Fields } from '../value';
+import type { Call, Fields, Plan } from '../value';
 
 export interface Shown {
   call: Call;
@@ -7,4 +7,6 @@ export interface Shown {
   config: Fields;
   /** What the tool returned, without what MCP puts around it. */
   result: unknown;
+  /** How its plan is asked for anew, of a call that is in no chat. */
+  again?: (signal?: AbortSignal) => Promise<Plan | undefined>;
 }

@@ -29,6 +29,10 @@ export const runs = {
   workspace: (id: string, signal?: AbortSignal): Promise<Schemas['AgentRunWorkspace']> =>
     ask(api.GET('/v1/orgs/{org}/agent-runs/{run}/workspace', { params: { path: path(id) }, signal })),
 
+  /** The call whose result is this event: how it is shown, with an address that lasts for a while. */
+  call: (id: string, event: number, signal?: AbortSignal): Promise<Schemas['AgentRunCall']> =>
+    ask(api.GET('/v1/orgs/{org}/agent-runs/{run}/calls/{event}', { params: { path: { ...path(id), event } }, signal })),
+
   cancel: (id: string): Promise<Run> =>
     ask(api.POST('/v1/orgs/{org}/agent-runs/{run}/cancel', { params: { path: path(id) } })),
 

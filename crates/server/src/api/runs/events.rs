@@ -51,7 +51,8 @@ pub(crate) struct EventsQuery {
 ///
 /// Server-sent events, numbered (`id:`), from the first on, or from behind `Last-Event-ID`: nothing is missed by who comes back. Each has a name
 /// (`event:`) and a JSON object with `at`, `attempt` and what the event has: `state`, `agent_toolset_applied`, `toolset_not_applied`, `log`, `text`,
-/// `thinking`, `tool_call`, `tool_result`, `usage`, `final`, `error`. The last is `end`, with the run's `state`; then the stream ends.
+/// `thinking`, `tool_call`, `tool_result` (how that is shown is at `…/calls/{event}`), `usage`, `final`, `error`. The last is `end`, with the run's
+/// `state`; then the stream ends.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agent-runs/{run}/events", tag = "runs",
     params(RunPath, EventsQuery),

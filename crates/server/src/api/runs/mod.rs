@@ -1,6 +1,7 @@
 //! Runs of agents.
 
 pub(crate) mod apply;
+pub(crate) mod call;
 pub(crate) mod cancel;
 pub(crate) mod create;
 pub(crate) mod events;

@@ -9,7 +9,7 @@ use kitbag_model::RenderPlan;
 use serde_json::{Value, json};
 
 use self::kit::Theatre;
-use super::NotShown;
+use super::{NotShown, Ports};
 
 fn plan(renderer: &str, config: Value) -> RenderPlan {
     serde_json::from_value(json!({"renderer": renderer, "config": config})).expect("a plan")
@@ -33,7 +33,7 @@ async fn plans_get_addresses() {
     let url = shown["config"]["url"].as_str().expect("an address").to_owned();
     let label = url.strip_prefix("http://").and_then(|url| url.strip_suffix(&format!(".localhost:{port}/")));
     assert!(label.is_some_and(|label| label.len() == 32), "{url}");
-    assert_eq!((&shown["config"]["data"], stage.check(&html)), (&json!({"a": 1}), Ok(())));
+    assert_eq!((&shown["config"]["data"], stage.check(&html, Ports::OutOfReach)), (&json!({"a": 1}), Ok(())));
     assert_eq!(present(&html), shown, "the same call read again has the same address");
 
     for (config, path, source) in [
@@ -42,14 +42,17 @@ async fn plans_get_addresses() {
         (json!({"url": "http://127.0.0.1:3000/a?b#c"}), "/a?b#c", "http://localhost:3000/a?b#c"),
         (json!({"url": "http://[::1]/x"}), "/x", "http://localhost:80/x"),
     ] {
-        let shown = present(&plan("frame", config));
+        let frame = plan("frame", config);
+        assert_eq!(stage.check(&frame, Ports::OfChat), Ok(()));
+        assert!(matches!(stage.check(&frame, Ports::OutOfReach), Err(NotShown::OutOfReach(80 | 3000))), "{frame:?}");
+        let shown = present(&frame);
         let url = shown["config"]["url"].as_str().expect("an address");
         assert!(url.ends_with(&format!(".localhost:{port}{path}")), "{url}");
         assert_eq!(shown["config"]["source"], source);
     }
     let allowed = plan("frame", json!({"url": "https://example.org/x"}));
     let shown = json!({"url": "https://example.org/x", "source": "https://example.org/x"});
-    assert_eq!(present(&allowed)["config"], shown);
+    assert_eq!((&present(&allowed)["config"], stage.check(&allowed, Ports::OutOfReach)), (&shown, Ok(())));
 
     for (plan, problem) in [
         (plan("frame", json!({"url": "https://evil.example/x"})), NotShown::NotAllowed("https://evil.example".into())),
@@ -61,7 +64,7 @@ async fn plans_get_addresses() {
         (plan("frame", json!({"port": 0.5})), NotShown::NoTarget),
         (plan("html", json!({"artifact": "a.html"})), NotShown::NoPage),
     ] {
-        assert_eq!(stage.check(&plan), Err(problem.clone()));
+        assert_eq!(stage.check(&plan, Ports::OfChat), Err(problem.clone()));
         let config = &present(&plan)["config"];
         assert_eq!((&config["url"], &config["problem"]), (&Value::Null, &json!(problem.to_string())), "{config}");
     }

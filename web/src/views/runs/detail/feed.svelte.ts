@@ -12,6 +12,8 @@ export type Item =
   | { kind: 'error'; n: number; at: string; code: string; message: string };
 
 export interface Result {
+  /** The number of its event, by which the call is asked for. */
+  n: number;
   at: string;
   output: unknown;
   isError: boolean;
@@ -188,7 +190,7 @@ export class Feed {
           items.push({ kind: 'call', n, at, callId: told.callId, tool: told.tool, input: told.input });
           break;
         case 'tool_result': {
-          const result = { at, output: told.output, isError: told.isError };
+          const result = { n, at, output: told.output, isError: told.isError };
           const place = items.findLastIndex(
             (item) => item.kind === 'call' && item.callId === told.callId && !item.result,
           );
