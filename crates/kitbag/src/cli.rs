@@ -318,6 +318,10 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_DRAIN_SECONDS", value_name = "SECONDS")]
     pub(crate) drain_seconds: Option<u64>,
 
+    /// Where traces go: the address of a collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318` [default: nowhere]
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    pub(crate) otlp: Option<String>,
+
     /// What to log: a level, or a filter such as info,kitbag_store=debug [default: info]
     #[arg(long, env = "KITBAG_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kitbag_guard::dial::EgressPolicy;
 use kitbag_server::{App, Settings, embedded};
 use kitbag_store::{Location, OpenError, Store};
+use kitbag_trace::Exporter;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -20,6 +22,9 @@ use crate::{logging, output};
 
 /// How long a command may be in the way of a server that starts.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a collector may take for the last spans.
+const TRACES_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a database may take to be there: machines that start together do not start in order.
 const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
@@ -44,6 +49,7 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
             return Err(Failure::wrong_use(format!("issuers: {}: {error}", issuer.id)));
         }
     }
+    let traces = start_traces(config.otlp.as_deref(), &config.settings.egress).await?;
     let store = open_store(&config.database).await?;
     let token = embedded::ensure(&folder.token_file(), &store).await?;
     let (listener, settings) = bind(config.settings).await?;
@@ -66,6 +72,9 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     app.shut_down().await;
     app.save();
     store.close().await;
+    if let Some(traces) = traces {
+        traces.stop(TRACES_PATIENCE).await;
+    }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -127,6 +136,13 @@ pub(crate) async fn bind(settings: Settings) -> Result<(TcpListener, Settings), 
     })?;
     let address = listener.local_addr()?;
     Ok((listener, Settings { address, ..settings }))
+}
+
+/// Traces what happens from now on, if there is somewhere to send it.
+async fn start_traces(otlp: Option<&str>, egress: &EgressPolicy) -> Result<Option<Exporter>, Failure> {
+    let Some(endpoint) = otlp else { return Ok(None) };
+    let started = Exporter::start(endpoint, egress, "kitbag", env!("CARGO_PKG_VERSION")).await;
+    started.map(Some).map_err(|error| Failure::wrong_use(format!("otlp: {error}")))
 }
 
 fn start_metrics() -> Result<PrometheusHandle, Failure> {

@@ -10,6 +10,7 @@ pub mod executor;
 mod record;
 mod selector;
 mod state;
+mod trace;
 pub mod wire;
 
 pub use apply::{Application, NotApplied, Profile, ToolsetFrom};
@@ -21,3 +22,4 @@ pub use executor::{
 pub use record::{NewRun, Run};
 pub use selector::{Candidate, Label, MOST_LABELS, Pool, Selector};
 pub use state::{RunError, RunOutcome, RunState};
+pub use trace::Trace;

@@ -19,6 +19,7 @@ mod plan;
 mod queue;
 mod run;
 mod start;
+mod traced;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -13,6 +13,7 @@ mod heard;
 mod link;
 mod links;
 mod sweep;
+mod traced;
 mod waiting;
 
 use std::collections::HashMap;
