@@ -44,7 +44,7 @@ pub use people::{PersonTx, RoleError, UnlinkError};
 pub use retention::{Trimmed, trim_audit_postgres};
 pub use runs::{Claim, End, Held, KeptEvent, NotHeld, Waiting};
 pub use secrets::KeptSecret;
-pub use store::{Location, Store};
+pub use store::{Connections, Location, Store};
 pub use system::SystemTx;
 pub use toolsets::{AcceptError, InstallError};
 pub use tx::{Read, ReadTx, Tx, Write, WriteTx};

@@ -9,7 +9,7 @@ use kitbag_guard::dial::EgressPolicy;
 use kitbag_server::{App, Settings, embedded};
 use kitbag_store::{Location, OpenError, Store};
 use kitbag_trace::Exporter;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -146,7 +146,12 @@ async fn start_traces(otlp: Option<&str>, egress: &EgressPolicy) -> Result<Optio
 }
 
 fn start_metrics() -> Result<PrometheusHandle, Failure> {
-    let handle = PrometheusBuilder::new().install_recorder().doing("cannot keep metrics")?;
+    // Histograms, and not quantiles: those of several servers can be put together.
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &kitbag_server::BUCKETS)
+        .doing("cannot keep metrics")?;
+    let handle = builder.install_recorder().doing("cannot keep metrics")?;
+    kitbag_server::register_metrics();
     metrics::gauge!("kitbag_build_info", "version" => env!("CARGO_PKG_VERSION"), "commit" => env!("BUILT_FROM_COMMIT"))
         .set(1);
     let upkeep = handle.clone();

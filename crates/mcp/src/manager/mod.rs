@@ -91,6 +91,15 @@ impl Manager {
         self.look().orgs.get(org)?.standing(key)
     }
 
+    /// How many servers there are in each state, of all organisations.
+    pub fn counts(&self) -> HashMap<Status, usize> {
+        let mut counts = HashMap::new();
+        for status in self.look().orgs.values().flat_map(Org::statuses) {
+            *counts.entry(status).or_default() += 1;
+        }
+        counts
+    }
+
     /// How all servers of an organisation are, in the order of their keys.
     pub fn states(&self, org: &OrgId) -> Vec<ServerState> {
         self.look().orgs.get(org).map(Org::all_shown).unwrap_or_default()

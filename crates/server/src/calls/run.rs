@@ -27,6 +27,7 @@ use super::queue::Ticket;
 use super::{Calls, Company, hear, traced};
 use crate::api::error::{ApiError, Code};
 use crate::edge::words;
+use crate::ops::numbers;
 use crate::rules::Quota;
 use crate::toolsets::{Callable, Runs};
 use crate::workspaces::{Lease, WorkspaceError};
@@ -141,7 +142,7 @@ impl Calls {
     pub(super) fn announce(&self, live: &Live, call: Arc<ToolCall>) {
         let error = call.outcome.error.as_ref();
         tracing::info!(status = %call.status, code = error.map(|error| error.code.as_str()), "a call is over");
-        metrics::counter!("kitbag_tool_calls_total", "status" => call.status.as_str()).increment(1);
+        numbers::ended(&call);
         self.tell(&live.key.0, &call);
         live.ended(call);
     }

@@ -109,6 +109,11 @@ impl AgentRuns {
         self.0.news.subscribe()
     }
 
+    /// How many executors are connected here.
+    pub(crate) fn executors(&self) -> usize {
+        self.0.links.count()
+    }
+
     /// Executors with room look again.
     fn wake(&self) {
         self.0.work.send_modify(|times| *times = times.wrapping_add(1));
