@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod collector;
+mod doctor;
 mod traces;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_kitbag");

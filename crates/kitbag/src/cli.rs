@@ -91,7 +91,12 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Admin(AdminCommand),
     /// Check what this machine offers, and say what to do about what is missing
-    Doctor,
+    Doctor {
+        /// Look at what several servers share in place of the machine: the database of the configuration, its role, its walls, its clock,
+        /// its connections, and the servers on it
+        #[arg(long)]
+        cluster: bool,
+    },
     /// Print what the HTTP API is, as an OpenAPI document
     Openapi,
     /// Print the completion script of a shell
