@@ -54,6 +54,7 @@ async fn claims(store: &Store) {
             retry_of: None,
             created_by: "bench".into(),
             private_to: None,
+            trace: None,
         };
         tx.create_run(&run).await.unwrap();
     }

@@ -48,6 +48,9 @@ def run(
         if request is None:
             os._exit(0)
         _limit(resource.RLIMIT_CPU, request["seconds"])
+        if request["traceparent"]:
+            # Where programs look for it that trace what they do themselves.
+            os.environ["TRACEPARENT"] = request["traceparent"]
         me = os.getpid()
         reply = runtime.invoke(
             house["root"],

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kitbag_guard::child::ChildSpec;
 use kitbag_model::run::{Limits, RunEventKind};
+use kitbag_trace::{Kind, Span};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
@@ -72,7 +73,10 @@ pub async fn drive(
     tell: impl FnMut(RunEventKind),
 ) -> (Ended, Used) {
     let deadline = Instant::now() + Duration::from_millis(limits.timeout_ms);
-    let spec = ChildSpec::new(&plan.program, work).args(plan.args).declare(plan.env);
+    let mut span = Span::new("engine", Kind::Client);
+    // Where programs look for it that trace what they do themselves.
+    let trace = span.context().map(|place| ("TRACEPARENT".to_owned(), place.traceparent()));
+    let spec = ChildSpec::new(&plan.program, work).args(plan.args).declare(plan.env.into_iter().chain(trace));
     let (mut child, pipes) = match spec.start().await {
         Ok(started) => started,
         Err(error) => return (Ended::Failed(Failure::new(CLI_FAILED, error)), Used::default()),
@@ -143,6 +147,12 @@ pub async fn drive(
         Ended::Answer(answer) => Ended::Answer(servers.masked(&answer)),
         other => other,
     };
+    match &masked {
+        Ended::Answer(_) => {}
+        Ended::Failed(_) => span.fail("failed"),
+        Ended::TimedOut => span.fail("timed_out"),
+        Ended::Cancelled => span.fail("cancelled"),
+    }
     (masked, hearing.used)
 }
 

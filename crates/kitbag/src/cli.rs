@@ -91,7 +91,12 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Admin(AdminCommand),
     /// Check what this machine offers, and say what to do about what is missing
-    Doctor,
+    Doctor {
+        /// Look at what several servers share in place of the machine: the database of the configuration, its role, its walls, its clock,
+        /// its connections, and the servers on it
+        #[arg(long)]
+        cluster: bool,
+    },
     /// Print what the HTTP API is, as an OpenAPI document
     Openapi,
     /// Print the completion script of a shell
@@ -317,6 +322,10 @@ pub(crate) struct ServeFlags {
     /// How long running requests may take to finish when the server stops [default: 10]
     #[arg(long, env = "KITBAG_DRAIN_SECONDS", value_name = "SECONDS")]
     pub(crate) drain_seconds: Option<u64>,
+
+    /// Where traces go: the address of a collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318` [default: nowhere]
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    pub(crate) otlp: Option<String>,
 
     /// What to log: a level, or a filter such as info,kitbag_store=debug [default: info]
     #[arg(long, env = "KITBAG_LOG", value_name = "FILTER")]

@@ -80,6 +80,7 @@ struct File {
     strict_records: Option<bool>,
     request_timeout_seconds: Option<u64>,
     drain_seconds: Option<u64>,
+    otlp: Option<String>,
     log: Option<String>,
     log_format: Option<String>,
     #[serde(default)]
@@ -94,6 +95,8 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     pub(crate) database: Location,
     pub(crate) drain: Duration,
+    /// Where traces go; none: nowhere.
+    pub(crate) otlp: Option<String>,
     pub(crate) log: String,
     pub(crate) log_format: Option<String>,
 }
@@ -208,6 +211,7 @@ impl Config {
             settings,
             database: location(folder, flags.database.or(file.database)),
             drain: seconds(flags.drain_seconds.or(file.drain_seconds), 10),
+            otlp: flags.otlp.or(file.otlp).map(|url| url.trim().to_owned()).filter(|url| !url.is_empty()),
             log: flags.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
             log_format,
         })

@@ -56,7 +56,7 @@ fn run(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             Command::Mcp(command) => commands::mcp::run(&place, command, output).await,
             Command::Audit(command) => commands::audit::run(&place, command, output).await,
             Command::Admin(command) => commands::admin::run(&place, command, output).await,
-            Command::Doctor => commands::doctor::run(&place, output).await,
+            Command::Doctor { cluster } => commands::doctor::run(&place, cluster, output).await,
             Command::Openapi => commands::openapi::run(),
             Command::Completions { shell } => commands::completions::run(shell),
             Command::Executor(command) => commands::executor::run(&place, command, output).await,

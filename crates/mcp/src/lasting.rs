@@ -8,16 +8,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use kitbag_trace::Context as Place;
 use tokio::runtime::Handle;
 
 /// Work that goes on when this is dropped. Awaiting it does the work, to its end or its panic, which ends nobody else.
 #[must_use = "it is begun by awaiting or dropping it"]
-pub struct Lasting(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+pub struct Lasting {
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Where in a trace it was begun: it belongs there, whoever does it.
+    place: Option<Place>,
+}
 
 impl Lasting {
     /// Work that begins when this is awaited or dropped.
     pub fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(Some(Box::pin(work)))
+        Self { work: Some(Box::pin(work)), place: kitbag_trace::current() }
     }
 
     /// Lets a task go on with it.
@@ -27,7 +32,7 @@ impl Lasting {
 
     /// Nobody goes on with it.
     pub fn give_up(mut self) {
-        self.0 = None;
+        self.work = None;
     }
 }
 
@@ -35,13 +40,14 @@ impl Future for Lasting {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(work) = &mut self.0 else { return Poll::Ready(()) };
+        let Self { work: Some(work), place } = &mut *self else { return Poll::Ready(()) };
         // As in a task of its own: the hook has told of the panic, and what the work held is dropped, which tells who waits.
-        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        let polled =
+            catch_unwind(AssertUnwindSafe(|| kitbag_trace::poll_within(place.as_ref(), work.as_mut(), context)));
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(())) | Err(_) => {
-                self.0 = None;
+                self.work = None;
                 Poll::Ready(())
             }
         }
@@ -51,8 +57,11 @@ impl Future for Lasting {
 impl Drop for Lasting {
     fn drop(&mut self) {
         // Without a runtime the program ends, and all work with it.
-        if let (Some(work), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
-            runtime.spawn(work);
+        if let (Some(mut work), Ok(runtime)) = (self.work.take(), Handle::try_current()) {
+            match self.place.take() {
+                None => drop(runtime.spawn(work)),
+                place => drop(runtime.spawn(async move { kitbag_trace::within(place, work.as_mut()).await })),
+            }
         }
     }
 }

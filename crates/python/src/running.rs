@@ -147,6 +147,7 @@ impl Running<'_> {
             "workspace": job.workspace,
             "most_bytes": self.settings.most_result_bytes,
             "seconds": job.deadline.as_secs() + 5,
+            "traceparent": kitbag_trace::current().map(|place| place.traceparent()),
         });
         let longest = self.settings.most_result_bytes + 1024 * 1024;
         let (mut ear, listening) = listen(talk, request, longest);

@@ -1,7 +1,10 @@
 //! One call in a worker, and what its end means.
 
+use std::pin::pin;
+
 use kitbag_model::{CallError, CallErrorCode, LogLine, LogStream, SandboxReport};
 use kitbag_python::{Event, Failure, FailureKind, Finished, Job, LoggedLine, Program, Stop, Stream, Workers};
+use kitbag_trace::{Kind, Span};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -31,7 +34,15 @@ pub struct Ran {
 
 /// Makes one call, to its end.
 pub async fn run(workers: &Workers, program: &Program, job: Job, heard: UnboundedSender<Event>, stop: Stop) -> Ran {
-    told(workers.call(program, job, heard, stop).await)
+    let mut span = Span::new("python", Kind::Client);
+    let ran = {
+        let calling = pin!(workers.call(program, job, heard, stop));
+        told(kitbag_trace::within(span.context(), calling).await)
+    };
+    if let Err(error) = &ran.result {
+        span.fail(error.code.as_str());
+    }
+    ran
 }
 
 fn told(finished: Finished) -> Ran {

@@ -43,6 +43,7 @@ pub use kitbag_identity as identity;
 pub use kitbag_mcp::serve::bridge;
 pub use listen::serve;
 pub use ops::checks;
+pub use ops::numbers::{BUCKETS, register as register_metrics};
 pub use ops::openapi::document as openapi;
 pub use page::{PageFile, PageFiles};
 pub use resolution::ResolutionSettings;

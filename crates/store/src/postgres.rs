@@ -10,7 +10,8 @@ use crate::error::OpenError;
 use crate::migrate;
 use crate::store::PATIENCE;
 
-const CONNECTIONS: u32 = 16;
+/// How many connections a server takes at most.
+pub(crate) const CONNECTIONS: u32 = 16;
 
 /// A statement that runs longer is a defect, and a lock that is held longer is another's.
 const SESSION: &str = "SET statement_timeout = '30s'; SET lock_timeout = '5s'; \
@@ -46,7 +47,7 @@ pub(crate) fn options(url: &Secret) -> Result<PgConnectOptions, OpenError> {
 /// Superusers and BYPASSRLS roles read past every policy, REPLICATION reads the log they are written to, CREATEROLE and
 /// the server's own file and program roles can become any of these; an owner can switch the policies off. What the
 /// session began as counts too: `RESET ROLE` brings it back.
-async fn refuse_unsafe_role(pool: &PgPool) -> Result<(), OpenError> {
+pub(crate) async fn refuse_unsafe_role(pool: &PgPool) -> Result<(), OpenError> {
     let found: Option<(String, String)> = sqlx::query_as(
         "WITH us (role) AS (VALUES (current_user::text), (session_user::text)),
               dangers (rank, oid, why) AS (
@@ -72,7 +73,7 @@ async fn refuse_unsafe_role(pool: &PgPool) -> Result<(), OpenError> {
 
 /// A table that was made by hand, whose protection was switched off, or that somebody gave a policy of their own (which
 /// would be OR-ed with ours) is not served.
-async fn refuse_unprotected_tables(pool: &PgPool) -> Result<(), OpenError> {
+pub(crate) async fn refuse_unprotected_tables(pool: &PgPool) -> Result<(), OpenError> {
     let tables: Option<String> = sqlx::query_scalar(
         "SELECT string_agg(c.relname, ', ' ORDER BY c.relname) FROM pg_class c
          WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')

@@ -27,6 +27,17 @@ pub enum Location {
     Postgres(Secret),
 }
 
+/// How the connections to a database are used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Connections {
+    /// Open, and nobody's.
+    pub idle: u32,
+    /// Somebody's.
+    pub used: u32,
+    /// How many there may be.
+    pub most: u32,
+}
+
 /// An open database. Clones share it.
 #[derive(Clone)]
 pub struct Store {
@@ -57,6 +68,22 @@ impl Store {
         match self.database {
             Database::Sqlite(_) => "sqlite",
             Database::Postgres(_) => "postgres",
+        }
+    }
+
+    /// How its connections are used just now.
+    pub fn connections(&self) -> Connections {
+        let of = |size: u32, idle: usize, most: u32| {
+            let idle = u32::try_from(idle).unwrap_or(u32::MAX).min(size);
+            Connections { idle, used: size - idle, most }
+        };
+        match &self.database {
+            Database::Sqlite(pools) => {
+                let (readers, writer) = (&pools.readers, &pools.writer);
+                let most = readers.options().get_max_connections() + writer.options().get_max_connections();
+                of(readers.size() + writer.size(), readers.num_idle() + writer.num_idle(), most)
+            }
+            Database::Postgres(pool) => of(pool.size(), pool.num_idle(), pool.options().get_max_connections()),
         }
     }
 

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_model::WorkPath;
 use kitbag_model::run::wire::{Assignment, AttemptId, FileRef};
 use kitbag_model::run::{RunEventKind, RunOutcome, RunState};
+use kitbag_trace::{Context, Kind, Span};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -76,10 +78,13 @@ impl Workshop {
         self.voice.tell(&json!({ "event": "begun", "attempt": id.to_string() }), || format!("began {id}"));
         let (this, given, cancel) = (self.clone(), job.clone(), stops.cancel.subscribe());
         let contents = Blobs::new(self.link.clone(), &job, self.patience, stops.cancel.subscribe());
+        let mut span = traced(&job);
+        let place = span.context();
         // In a task of its own: a mistake of ours in one attempt is the end of that attempt and of nothing else.
         let done = tokio::spawn(async move {
             let desk = this.desk.clone();
-            attempt(&this.machine, &given, &contents, cancel, move |kind| desk.tell(id, kind)).await
+            let doing = pin!(attempt(&this.machine, &given, &contents, cancel, move |kind| desk.tell(id, kind)));
+            kitbag_trace::within(place, doing).await
         });
         let (outcome, folder) = done.await.unwrap_or_else(|error| {
             tracing::error!(%id, %error, "an attempt broke off inside the executor");
@@ -94,6 +99,11 @@ impl Workshop {
             }
             _ => (outcome, None),
         };
+        span.set("kitbag.run.state", outcome.state);
+        if outcome.state != RunState::Succeeded {
+            span.fail(outcome.state.as_str());
+        }
+        drop(span);
         let (state, code) = (outcome.state, outcome.error.as_ref().map(|error| error.code.clone()));
         let told = self.desk.end(id, outcome, files);
         if let Some(top) = work.as_ref().and_then(|work| work.parent()).filter(|_| !self.keep_folders) {
@@ -160,6 +170,17 @@ impl Workshop {
     fn warn(&self, id: AttemptId, message: String) {
         self.desk.tell(id, RunEventKind::Log { level: "warn".to_owned(), message });
     }
+}
+
+/// Begins a span as a part of what led to the run, if anything is traced here.
+fn traced(job: &Assignment) -> Span {
+    let parent = job.trace.as_ref().filter(|_| kitbag_trace::is_on());
+    let parent = parent.and_then(|trace| Context::parse(&trace.traceparent, trace.tracestate.as_deref()));
+    let mut span = Span::of(parent, None, Kind::Consumer, || "run attempt");
+    span.set("kitbag.organization.id", &job.organization_id);
+    span.set("kitbag.run.id", job.id.run_id);
+    span.count("kitbag.run.attempt", job.id.attempt.into());
+    span
 }
 
 fn failed(failure: &Failure) -> RunOutcome {

@@ -79,6 +79,10 @@ pub struct StartFlags {
     #[command(flatten)]
     pub route: RouteFlags,
 
+    /// Where traces go: the address of a collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318` [default: nowhere]
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp: Option<String>,
+
     /// What to log on stderr: a level, or a filter such as info,kitbag_executor=debug [default: info]
     #[arg(long, env = "KITBAG_LOG", value_name = "FILTER")]
     pub log: Option<String>,

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kitbag_guard::dial::EgressPolicy;
 use kitbag_model::run::EngineId;
 use kitbag_model::run::wire::FoundEngine;
+use kitbag_trace::Exporter;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -22,6 +24,9 @@ use crate::prepare::Variables;
 use crate::voice::Voice;
 use crate::{Failure, Spool};
 
+/// How long a collector may take for the last spans.
+const TRACES_PATIENCE: Duration = Duration::from_secs(5);
+
 pub(super) async fn run(place: &Place, flags: StartFlags, voice: Voice) -> Result<(), ProgramError> {
     logging::start(flags.log.as_deref().unwrap_or("info"), flags.log_format.as_deref())?;
     let path = place.credentials();
@@ -31,6 +36,7 @@ pub(super) async fn run(place: &Place, flags: StartFlags, voice: Voice) -> Resul
     // Before anything else: a signal that comes while engines are looked for is one, too.
     let stop = signals().map_err(ProgramError::at(place.folder()))?;
     tidied(place, flags.keep_folders, voice).await;
+    let traces = traces(&flags).await?;
     let (programs, variables) = (programs(), Variables::of_this_process(flags.allow_env));
     let mut engines = Vec::new();
     for (engine, found) in look(&programs, &variables).await {
@@ -59,13 +65,27 @@ pub(super) async fn run(place: &Place, flags: StartFlags, voice: Voice) -> Resul
         patience: Patience::default(),
         voice,
     };
-    match daemon::run(setup, stop).await.map_err(ProgramError::at(&place.spool()))? {
+    let ended = daemon::run(setup, stop).await;
+    if let Some(traces) = traces {
+        traces.stop(TRACES_PATIENCE).await;
+    }
+    match ended.map_err(ProgramError::at(&place.spool()))? {
         End::Stopped => {
             voice.tell(&json!({ "event": "stopped" }), || "stopped".to_owned());
             Ok(())
         }
         End::Revoked => Err(ProgramError::Revoked(server)),
     }
+}
+
+/// Traces what happens from now on, if there is somewhere to send it. The proxy leads to the server, and not there.
+async fn traces(flags: &StartFlags) -> Result<Option<Exporter>, ProgramError> {
+    let Some(endpoint) = flags.otlp.as_deref().map(str::trim).filter(|endpoint| !endpoint.is_empty()) else {
+        return Ok(None);
+    };
+    let policy = EgressPolicy { ca_file: flags.route.ca_file.clone(), ..EgressPolicy::default() };
+    let started = Exporter::start(endpoint, &policy, "kitbag-executor", env!("CARGO_PKG_VERSION")).await;
+    started.map(Some).map_err(|error| ProgramError::WrongUse(format!("otlp: {error}")))
 }
 
 /// What an executor that was killed left: agents that live on, and the folders they worked in.

@@ -220,6 +220,7 @@ pub fn job(script: &str) -> Assignment {
         files: BTreeMap::new(),
         keep_files: false,
         acknowledged: 0,
+        trace: None,
     }
 }
 

@@ -105,6 +105,7 @@ impl Kit {
             files: [(path("given.txt"), contents.add("given"))].into(),
             keep_files: true,
             acknowledged: 0,
+            trace: None,
         };
         Self { root, model, machine, contents, job, cancel: watch::Sender::new(false) }
     }

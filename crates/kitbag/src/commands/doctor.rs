@@ -1,5 +1,7 @@
 //! `kitbag doctor`: what this machine offers, and what to do about what is missing.
 
+mod shared;
+
 use std::process::ExitCode;
 
 use kitbag_server::checks::{self, Check, REQUIRED, Verdict};
@@ -7,15 +9,22 @@ use serde_json::json;
 
 use crate::cli::Place;
 use crate::client::Client;
+use crate::config::Config;
 use crate::data::DataFolder;
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-pub(crate) async fn run(place: &Place, output: &Output) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(place: &Place, cluster: bool, output: &Output) -> Result<ExitCode, Failure> {
     let folder = DataFolder::open(place)?;
-    let mut checks = checks::machine(folder.path()).await;
-    // Behind the data folder and the disk, which it needs.
-    checks.insert(2, database(place).await);
+    let checks = match cluster {
+        true => shared::look(&Config::of_folder(&folder, place.config.as_deref())?).await,
+        false => {
+            let mut checks = checks::machine(folder.path()).await;
+            // Behind the data folder and the disk, which it needs.
+            checks.insert(2, database(place).await);
+            checks
+        }
+    };
     let value = json!({
         "ok": checks.iter().all(|check| check.verdict != Verdict::Bad),
         "checks": checks.iter().map(|check| json!({

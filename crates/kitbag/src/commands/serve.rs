@@ -5,9 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kitbag_guard::dial::EgressPolicy;
 use kitbag_server::{App, Settings, embedded};
 use kitbag_store::{Location, OpenError, Store};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use kitbag_trace::Exporter;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -20,6 +22,9 @@ use crate::{logging, output};
 
 /// How long a command may be in the way of a server that starts.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a collector may take for the last spans.
+const TRACES_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a database may take to be there: machines that start together do not start in order.
 const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
@@ -44,6 +49,7 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
             return Err(Failure::wrong_use(format!("issuers: {}: {error}", issuer.id)));
         }
     }
+    let traces = start_traces(config.otlp.as_deref(), &config.settings.egress).await?;
     let store = open_store(&config.database).await?;
     let token = embedded::ensure(&folder.token_file(), &store).await?;
     let (listener, settings) = bind(config.settings).await?;
@@ -67,6 +73,9 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     app.shut_down().await;
     app.save();
     store.close().await;
+    if let Some(traces) = traces {
+        traces.stop(TRACES_PATIENCE).await;
+    }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -130,8 +139,20 @@ pub(crate) async fn bind(settings: Settings) -> Result<(TcpListener, Settings), 
     Ok((listener, Settings { address, ..settings }))
 }
 
+/// Traces what happens from now on, if there is somewhere to send it.
+async fn start_traces(otlp: Option<&str>, egress: &EgressPolicy) -> Result<Option<Exporter>, Failure> {
+    let Some(endpoint) = otlp else { return Ok(None) };
+    let started = Exporter::start(endpoint, egress, "kitbag", env!("CARGO_PKG_VERSION")).await;
+    started.map(Some).map_err(|error| Failure::wrong_use(format!("otlp: {error}")))
+}
+
 fn start_metrics() -> Result<PrometheusHandle, Failure> {
-    let handle = PrometheusBuilder::new().install_recorder().doing("cannot keep metrics")?;
+    // Histograms, and not quantiles: those of several servers can be put together.
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &kitbag_server::BUCKETS)
+        .doing("cannot keep metrics")?;
+    let handle = builder.install_recorder().doing("cannot keep metrics")?;
+    kitbag_server::register_metrics();
     metrics::gauge!("kitbag_build_info", "version" => env!("CARGO_PKG_VERSION"), "commit" => env!("BUILT_FROM_COMMIT"))
         .set(1);
     let upkeep = handle.clone();

@@ -19,6 +19,7 @@ mod serve;
 mod settings;
 mod state;
 mod tend;
+mod traced;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -90,6 +91,15 @@ impl Manager {
         self.look().orgs.get(org)?.standing(key)
     }
 
+    /// How many servers there are in each state, of all organisations.
+    pub fn counts(&self) -> HashMap<Status, usize> {
+        let mut counts = HashMap::new();
+        for status in self.look().orgs.values().flat_map(Org::statuses) {
+            *counts.entry(status).or_default() += 1;
+        }
+        counts
+    }
+
     /// How all servers of an organisation are, in the order of their keys.
     pub fn states(&self, org: &OrgId) -> Vec<ServerState> {
         self.look().orgs.get(org).map(Org::all_shown).unwrap_or_default()
@@ -121,6 +131,13 @@ impl Manager {
     /// Calls a tool. A server that is not started yet is started, one that is being connected is waited for; both within the
     /// call's own deadline.
     pub async fn call(&self, org: &OrgId, key: &ServerKey, mut call: Call) -> Result<Box<RawValue>, ManagerError> {
+        let mut span = traced::begin(key, &mut call);
+        let answer = self.call_server(org, key, call).await;
+        traced::end(&mut span, &answer);
+        answer
+    }
+
+    async fn call_server(&self, org: &OrgId, key: &ServerKey, mut call: Call) -> Result<Box<RawValue>, ManagerError> {
         let handle = self.handle(org, key)?;
         let settings = &self.inner.shared.settings;
         let began = Instant::now();

@@ -215,6 +215,13 @@ impl Org {
         })
     }
 
+    pub(super) fn statuses(&self) -> impl Iterator<Item = Status> {
+        self.servers.values().map(|server| match &server.slot {
+            Slot::Linked(handle) => handle.link.standing().0,
+            Slot::Still(still) => still.status,
+        })
+    }
+
     pub(super) fn all_shown(&self) -> Vec<ServerState> {
         self.servers.iter().map(|(key, server)| server.shown(key)).collect()
     }

@@ -66,6 +66,10 @@ pub enum Status {
 }
 
 impl Status {
+    /// All that there are.
+    pub const ALL: [Self; 6] =
+        [Self::Connecting, Self::Connected, Self::Error, Self::Disconnected, Self::RequiresAuth, Self::NeedsTrust];
+
     /// As it is written in the API.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::{RunError, RunState};
+use super::trace::Trace;
 use crate::time::Timestamp;
 
 /// Something that happened in a run. Those of one attempt are counted from 1, so that one that comes twice counts once.
@@ -30,6 +31,9 @@ pub enum RunEventKind {
         /// Why, where that is not plain.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Of which trace it is, where there is one: said when it is put into the queue.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace: Option<Trace>,
     },
     /// Which toolset the agent has.
     AgentToolsetApplied {

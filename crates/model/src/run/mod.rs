@@ -11,6 +11,7 @@ mod record;
 mod renderings;
 mod selector;
 mod state;
+mod trace;
 pub mod wire;
 
 pub use apply::{Application, NotApplied, Profile, ToolsetFrom};
@@ -23,3 +24,4 @@ pub use record::{NewRun, Run};
 pub use renderings::{RunRenderings, tool_id};
 pub use selector::{Candidate, Label, MOST_LABELS, Pool, Selector};
 pub use state::{RunError, RunOutcome, RunState};
+pub use trace::Trace;

@@ -6,6 +6,7 @@ use super::apply::Application;
 use super::config::{RunConfig, RunName};
 use super::renderings::RunRenderings;
 use super::state::{RunError, RunState};
+use super::trace::Trace;
 use super::wire::ToolsetSnapshot;
 use crate::id::{ChatId, ExecutorId, ManifestId, RunId, UserId};
 use crate::time::Timestamp;
@@ -37,6 +38,8 @@ pub struct NewRun {
     pub created_by: String,
     /// If its toolset is private: whose it is. Nobody else but those who manage sees the run.
     pub private_to: Option<UserId>,
+    /// Of which trace it is.
+    pub trace: Option<Trace>,
 }
 
 /// A run.

@@ -12,6 +12,7 @@ use super::apply::Application;
 use super::config::EngineId;
 use super::event::RunEvent;
 use super::state::RunOutcome;
+use super::trace::Trace;
 use crate::hash::ContentHash;
 use crate::id::{ExecutorId, OrgId, RunId};
 use crate::name::LocalToolId;
@@ -159,6 +160,9 @@ pub struct Assignment {
     pub keep_files: bool,
     /// The last number that was acknowledged of an earlier connection of this attempt.
     pub acknowledged: u64,
+    /// Of which trace it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
 }
 
 /// A toolset as it was when a run was made.

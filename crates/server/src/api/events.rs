@@ -126,7 +126,10 @@ async fn pass_on(app: App, mut listener: Listener, mut sight: Sight, sender: mps
                 sight.see(&app, &event).await.map(|data| named(event.name, &data))
             }
             Some(Ok(_)) => None,
-            Some(Err(RecvError::Lagged(missed))) => Some(named("lagged", &json!({ "missed": missed }))),
+            Some(Err(RecvError::Lagged(missed))) => {
+                metrics::counter!("kitbag_events_dropped_total", "listener" => "api").increment(missed);
+                Some(named("lagged", &json!({ "missed": missed })))
+            }
             Some(Err(RecvError::Closed)) => return,
         };
     }

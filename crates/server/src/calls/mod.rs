@@ -19,6 +19,7 @@ mod plan;
 mod queue;
 mod run;
 mod start;
+mod traced;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -176,7 +177,25 @@ struct Inner {
     stands: Recent<(OrgId, ChatId), Stand>,
 }
 
+/// How many calls there are of which kind just now.
+pub(crate) struct CallCounts {
+    /// Running or waiting, of all kinds.
+    pub(crate) queued: usize,
+    /// How many that may be.
+    pub(crate) most: usize,
+    /// Those of workers that run.
+    pub(crate) working: usize,
+    /// Those of workers that have their workspace and wait for a place.
+    pub(crate) waiting: usize,
+}
+
 impl Calls {
+    /// How many calls there are just now.
+    pub(crate) fn counts(&self) -> CallCounts {
+        let ((queued, most), (working, waiting)) = (self.0.queue.counts(), self.0.places.counts());
+        CallCounts { queued, most, working, waiting }
+    }
+
     pub(crate) fn new(settings: &Settings, store: &Store, rooms: Rooms) -> Self {
         let Rooms { workspaces, toolsets, workers, servers, events, stage, rules } = rooms;
         let node = node::name(&settings.data).into();

@@ -61,6 +61,11 @@ impl Places {
         Self(Arc::new(Mutex::new(State { free: places, running: HashMap::new(), waiting: VecDeque::new() })))
     }
 
+    /// How many places are taken, and how many wait for one.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        self.state(|state| (state.running.values().sum(), state.waiting.len()))
+    }
+
     /// Waits for a place.
     pub(super) async fn take(&self, org: &OrgId) -> Running {
         let (given, place) = oneshot::channel();

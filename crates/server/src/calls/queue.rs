@@ -36,6 +36,11 @@ impl Queue {
         Self { most_of_chat, most, counted: Arc::default() }
     }
 
+    /// How many run or wait, and how many may.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.counted.lock().unwrap_or_else(PoisonError::into_inner).all, self.most)
+    }
+
     /// Takes a place, if there is one. What needs its chat's workspace waits for its turn there, so of that there may be fewer.
     pub(super) fn enter(
         &self,

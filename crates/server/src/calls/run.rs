@@ -24,9 +24,10 @@ use super::live::{Live, NotTaken};
 use super::places::Running;
 use super::plan::BlobsOf;
 use super::queue::Ticket;
-use super::{Calls, Company, hear};
+use super::{Calls, Company, hear, traced};
 use crate::api::error::{ApiError, Code};
 use crate::edge::words;
+use crate::ops::numbers;
 use crate::rules::Quota;
 use crate::toolsets::{Callable, Runs};
 use crate::workspaces::{Lease, WorkspaceError};
@@ -76,12 +77,16 @@ impl Calls {
         let calls = self.clone();
         let Place { live, ticket } = place;
         let span = tracing::info_span!("call", id = %call.id, tool = %call.tool_id);
+        let mut traced = traced::begin(&live, &call);
         let work = async move {
             let running = pin!(calls.run(&live, call, &callable, record));
+            let running = pin!(kitbag_trace::within(traced.context(), running));
             if let Err(error) = unless_it_panics(running).await {
                 let (org, chat, id) = &live.key;
+                traced.fail(error.told().code.as_str());
                 Box::pin(calls.record_failure(org, *chat, *id, &error)).await;
             }
+            traced::end(traced, &live);
             drop(ticket);
             calls.0.lives.remove(&live);
         };
@@ -137,7 +142,7 @@ impl Calls {
     pub(super) fn announce(&self, live: &Live, call: Arc<ToolCall>) {
         let error = call.outcome.error.as_ref();
         tracing::info!(status = %call.status, code = error.map(|error| error.code.as_str()), "a call is over");
-        metrics::counter!("kitbag_tool_calls_total", "status" => call.status.as_str()).increment(1);
+        numbers::ended(&call);
         self.tell(&live.key.0, &call);
         live.ended(call);
     }

@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
+use kitbag_trace::{Context, Kind, Span};
 use metrics::{Counter, Histogram};
 use tracing::Instrument;
 use uuid::Uuid;
@@ -70,6 +71,21 @@ fn known(method: &Method) -> &'static str {
     known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }
 
+/// Begins a span for a request, where anything is traced. What only asks how the server is would fill any store of traces.
+fn traced(headers: &HeaderMap, method: &Method, route: &str, id: &str) -> Span {
+    if !kitbag_trace::is_on() || ["/healthz", "/readyz", "/metrics"].contains(&route) {
+        return Span::none();
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let parent = text("traceparent").and_then(|parent| Context::parse(parent, text("tracestate")));
+    let mut span = Span::of(parent, None, Kind::Server, || format!("{} {route}", known(method)));
+    span.set("http.request.method", known(method));
+    span.set("http.route", route);
+    // The log has the same.
+    span.set("kitbag.request.id", id);
+    span
+}
+
 /// Has a request answered by `answer`.
 pub(super) async fn observe<F>(app: &App, request: Request, answer: impl FnOnce(Request) -> F) -> Response
 where
@@ -88,18 +104,25 @@ where
     // A large file takes as long as it takes; whoever receives it sees to it that it gets on.
     let has_deadline = !takes_files(&method, route) && !takes_its_time(&method, route);
     let deadline = app.settings().request_timeout;
-    let mut answering = pin!(answer(request).instrument(span.clone()));
+    let mut traced = traced(request.headers(), &method, route, id);
+    let answering = pin!(answer(request).instrument(span.clone()));
+    let answering = kitbag_trace::within(traced.context(), answering);
     let mut response = match has_deadline {
         true => tokio::time::timeout(deadline, answering).await.unwrap_or_else(|_| {
             let message = format!("the request took longer than {} seconds", deadline.as_secs());
             ApiError::new(Code::Timeout, message).into_response()
         }),
-        false => answering.as_mut().await,
+        false => answering.await,
     };
 
     let seconds = began.elapsed().as_secs_f64();
     let ms = (seconds * 1e6).round() / 1e3;
     let status = response.status().as_u16();
+    traced.count("http.response.status_code", status.into());
+    if status >= 500 {
+        traced.fail("server_error");
+    }
+    drop(traced);
     span.in_scope(|| match route {
         "/healthz" | "/readyz" | "/metrics" => tracing::debug!(status, ms, "answered"),
         route if is_endpoint(route) && status < 400 => tracing::debug!(status, ms, "answered"),

@@ -64,6 +64,11 @@ impl Events {
         self.sender.receiver_count() > 0
     }
 
+    /// How many listen.
+    pub(crate) fn listeners(&self) -> usize {
+        self.sender.receiver_count() + self.news.receiver_count()
+    }
+
     pub(crate) fn listen(&self) -> Receiver<Arc<Event>> {
         self.sender.subscribe()
     }

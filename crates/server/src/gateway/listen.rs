@@ -146,7 +146,8 @@ impl View {
             match one {
                 Ok(one) => all.extend(self.meaning(&one).await),
                 // What was missed may have been anything.
-                Err(RecvError::Lagged(_)) => {
+                Err(RecvError::Lagged(missed)) => {
+                    metrics::counter!("kitbag_events_dropped_total", "listener" => "mcp").increment(missed);
                     all.extend(["tools", "prompts", "resources"].map(|list| Said::List(list_changed(list))))
                 }
                 Err(RecvError::Closed) => return None,

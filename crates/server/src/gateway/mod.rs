@@ -23,6 +23,7 @@ mod skills;
 mod state;
 mod tasks;
 mod tools;
+mod traced;
 mod upstream;
 mod view;
 

@@ -21,7 +21,7 @@ use super::skills::Served;
 use super::state::State;
 use super::tasks::TASKS;
 use super::tools::{Wanted, fault};
-use super::{chat, upstream};
+use super::{chat, traced, upstream};
 use crate::app::App;
 
 /// How long a client waits for the only server that it came for.
@@ -170,7 +170,7 @@ impl View {
         Ok(result.raw())
     }
 
-    async fn answer(self: Arc<Self>, ask: Ask) -> Result<Box<RawValue>, Fault> {
+    pub(super) async fn answer(self: Arc<Self>, ask: Ask) -> Result<Box<RawValue>, Fault> {
         let Ask { method, params, client, arguments } = ask;
         let params = match params {
             Some(raw) => Shallow::read(&raw).ok_or_else(|| Fault::params("`params` has a name twice"))?,
@@ -318,7 +318,10 @@ impl Service for View {
     }
 
     fn request(self: Arc<Self>, ask: Ask) -> Boxed<'static, Result<Box<RawValue>, Fault>> {
-        Box::pin(self.answer(ask))
+        match kitbag_trace::is_on() {
+            true => Box::pin(traced::answer(self, ask)),
+            false => Box::pin(self.answer(ask)),
+        }
     }
 
     fn joined(self: Arc<Self>, voice: Voice) {

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use crate::access::caller::authenticate;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::app::App;
+use crate::ops::numbers;
 
 /// Numbers in Prometheus' text format
 #[utoipa::path(
@@ -21,6 +22,7 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Resul
         authenticate(&app, &Method::GET, &headers).await?;
     }
     let handle = app.metrics().ok_or_else(|| ApiError::new(Code::NotFound, "this server keeps no metrics"))?;
+    numbers::look(&app).await;
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, handle.render()).into_response())
 }

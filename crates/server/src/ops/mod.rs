@@ -4,4 +4,5 @@ pub mod checks;
 pub(crate) mod docs;
 pub(crate) mod health;
 pub(crate) mod metrics;
+pub(crate) mod numbers;
 pub(crate) mod openapi;

@@ -6,7 +6,7 @@ use kitbag_model::toolset::Visibility;
 use kitbag_model::{Action, Audience, ChatId, ChatTitle, ManifestId, NewChat, OrgId, RunId};
 use serde_json::json;
 
-use super::AgentRuns;
+use super::{AgentRuns, traced};
 use crate::api::error::ApiError;
 use crate::api::workspace::explain;
 use crate::toolsets::Snapshot;
@@ -53,6 +53,7 @@ impl AgentRuns {
             retry_of: ask.retry_of,
             created_by: who.to_owned(),
             private_to: snapshot.as_ref().and_then(private_to),
+            trace: kitbag_trace::current().map(traced::told),
         };
         let kept = self.keep(org, &new, snapshot).await;
         if kept.is_err() && own {

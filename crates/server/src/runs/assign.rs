@@ -55,6 +55,7 @@ impl AgentRuns {
             files,
             keep_files: true,
             acknowledged,
+            trace: self.trace_of(org, run, executor).await,
         })
     }
 

@@ -60,6 +60,11 @@ impl Links {
         (number, receiver)
     }
 
+    /// How many executors are connected here.
+    pub(super) fn count(&self) -> usize {
+        self.known().ways.len()
+    }
+
     /// That connection is over. Whether it was the newest of its executor.
     pub(super) fn remove(&self, id: ExecutorId, number: u64) -> bool {
         let mut known = self.known();

@@ -14,6 +14,7 @@ mod link;
 mod links;
 mod shown;
 mod sweep;
+mod traced;
 mod waiting;
 
 use std::collections::HashMap;
@@ -111,6 +112,11 @@ impl AgentRuns {
     /// Those who follow a run hear when something was written down of any.
     pub(crate) fn news(&self) -> broadcast::Receiver<(OrgId, RunId)> {
         self.0.news.subscribe()
+    }
+
+    /// How many executors are connected here.
+    pub(crate) fn executors(&self) -> usize {
+        self.0.links.count()
     }
 
     /// Executors with room look again.

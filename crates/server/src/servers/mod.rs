@@ -11,6 +11,7 @@ mod keeper;
 mod news;
 mod variables;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -160,6 +161,13 @@ impl Servers {
     pub(crate) fn is_stateless(&self, org: &OrgId, key: &ServerKey) -> bool {
         let version = self.manager(org).state(org, key).and_then(|state| state.protocol_version);
         version.is_some_and(|version| kitbag_mcp::serve::STATELESS.contains(&version.as_str()))
+    }
+
+    /// How many servers there are in a state, of all organisations.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (Status, usize)> {
+        let (local, others) = (self.0.local.counts(), self.0.others.counts());
+        let of = |counts: &HashMap<Status, usize>, status| counts.get(&status).copied().unwrap_or_default();
+        Status::ALL.into_iter().map(move |status| (status, of(&local, status) + of(&others, status)))
     }
 
     /// While this is the same number, servers and their tools are what they were.

@@ -95,7 +95,7 @@ impl App {
             }),
         );
         let work = Work::new(self.clone(), Arc::clone(&turn), ask, provider, bounds, toolbox, history, blocks);
-        tokio::spawn(work.run());
+        tokio::spawn(kitbag_trace::carried(work.run()));
         Ok(turn)
     }
 

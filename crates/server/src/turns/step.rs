@@ -1,6 +1,7 @@
 //! One step of a turn: the model is asked once, and what it says is passed on as it comes and kept block by block.
 
 use kitbag_llm::{Ask, Heard, Part, Stop};
+use kitbag_trace::{Kind, Span};
 use serde_json::json;
 use tokio::time::timeout_at;
 use tokio_stream::StreamExt;
@@ -29,6 +30,10 @@ impl Work {
             thinking: self.ask.thinking,
         };
         let models = self.app.turns().models().under(self.app.model_policy());
+        let mut span = Span::new("model", Kind::Client);
+        span.set("gen_ai.operation.name", "chat");
+        span.set("gen_ai.provider.name", self.ask.model.maker.as_str());
+        span.set("gen_ai.request.model", &ask.model);
         let mut stream = models.stream(&self.provider, &ask);
         let mut answered = Answered { parts: Vec::new(), calls: Vec::new(), stop: Stop::End };
         let mut size = Size::of_answer(self.ask.limits.output_tokens);
@@ -46,6 +51,9 @@ impl Work {
             size.add(&heard)?;
             self.hear(heard, &mut answered);
         }
+        // One that was broken off has no status.
+        span.succeed();
+        drop(span);
         self.keep().await?;
         Ok(answered)
     }

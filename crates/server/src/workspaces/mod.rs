@@ -115,6 +115,12 @@ impl Workspaces {
         Lease::new(self.clone(), org.clone(), chat, slot, turn)
     }
 
+    /// How many workspaces are open, and of how many somebody has the lease.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        (open.len(), open.values().filter(|slot| slot.turn.try_lock().is_err()).count())
+    }
+
     /// Whether the chat has ever used its workspace.
     pub(crate) fn exists(&self, org: &OrgId, chat: ChatId) -> bool {
         self.home(org, chat).is_dir()

@@ -30,7 +30,7 @@ impl WriteTx {
         state: RunState,
         reason: Option<String>,
     ) -> Result<(), StoreError> {
-        self.note_run(run, attempt, &RunEventKind::State { state, reason }).await
+        self.note_run(run, attempt, &RunEventKind::State { state, reason, trace: None }).await
     }
 
     /// Adds what an executor told of an attempt. What is known already is left as it is, and what comes after a gap waits until

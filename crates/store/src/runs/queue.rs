@@ -49,6 +49,13 @@ impl SystemTx {
             .collect()
     }
 
+    /// How many runs wait, and how many executors have, of all organisations.
+    pub async fn run_counts(&mut self) -> Result<(u64, u64), StoreError> {
+        let (waits, held): (i64, i64) = on!(self, c => sqlx::query_as(
+            "SELECT COUNT(*) - COUNT(lease_until), COUNT(lease_until) FROM run_queue").fetch_one(c))?;
+        Ok((u64::try_from(waits).unwrap_or_default(), u64::try_from(held).unwrap_or_default()))
+    }
+
     /// The organisations that have runs which are not over.
     pub async fn organizations_with_runs(&mut self) -> Result<Vec<OrgId>, StoreError> {
         let orgs: Vec<String> = on!(self, c => sqlx::query_scalar(

@@ -1,6 +1,6 @@
 //! How a run begins and how it ends.
 
-use kitbag_model::run::{NewRun, Run, RunError, RunOutcome, RunState};
+use kitbag_model::run::{NewRun, Run, RunError, RunEventKind, RunOutcome, RunState};
 use kitbag_model::{ExecutorId, ManifestId, RunId, Timestamp};
 
 use crate::error::StoreError;
@@ -76,7 +76,8 @@ impl WriteTx {
             .bind(new.config.engine.id.as_str())
             .bind(now)
         )?;
-        self.note_state(new.id, 0, RunState::Queued, None).await?;
+        let queued = RunEventKind::State { state: RunState::Queued, reason: None, trace: new.trace.clone() };
+        self.note_run(new.id, 0, &queued).await?;
         self.run(new.id).await?.ok_or(StoreError::Corrupt { column: "agent_runs.id" })
     }
 

@@ -74,7 +74,7 @@ pub(crate) async fn call_tool(
     let ask = Ask { chat, stand, tool, args, message, key, at_once, who, audience, bounds, company: None };
     // From here on it is done to its end: a caller that goes away must not leave half of it.
     let (calls, org) = (app.calls().clone(), caller.org.clone());
-    let asking = tokio::spawn(async move { calls.ask(&org, ask).await });
+    let asking = tokio::spawn(kitbag_trace::carried(async move { calls.ask(&org, ask).await }));
     let asked = asking.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
     answer(&app, &caller.org, asked, &headers).await
 }

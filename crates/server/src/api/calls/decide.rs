@@ -50,7 +50,8 @@ pub(crate) async fn decide_tool_call(
     let verdict =
         Verdict { approve: body.approve, args: body.args, digest, audience: caller.audience(), who: caller.who };
     let (calls, org) = (app.calls().clone(), caller.org.clone());
-    let deciding = tokio::spawn(async move { calls.decide(&org, chat, id, verdict).await });
+    let deciding = kitbag_trace::carried(async move { calls.decide(&org, chat, id, verdict).await });
+    let deciding = tokio::spawn(deciding);
     let call = deciding.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
     answer(&app, &caller.org, call, &headers).await
 }

@@ -100,10 +100,10 @@ pub(crate) async fn stream(
     let limits = body.limits.check()?;
     let ask = AskTurn { chat, begin, model, system: body.system, thinking, limits, who: caller.who, audience, lists };
     // From here on it is done to its end: a caller that goes away must not leave half of it.
-    let asking = tokio::spawn({
+    let asking = tokio::spawn(kitbag_trace::carried({
         let app = app.clone();
         async move { app.begin_turn(&org, ask, of_turn).await }
-    });
+    }));
     let turn = asking.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
     Ok(follow(turn, 0, stay))
 }

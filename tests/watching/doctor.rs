@@ -1,0 +1,69 @@
+//! `kitbag doctor --cluster`: each thing that servers share, looked at by itself.
+
+use kitbag_testkit::{Program, TestDatabase};
+use serde_json::Value;
+
+use crate::BINARY;
+
+/// The name, the status and what was found of each check, and how the program ended.
+fn look(program: &Program) -> (Vec<(String, String, String)>, Option<i32>) {
+    let ended = program.run(&["--json", "doctor", "--cluster"]);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+    let text = |check: &Value, name: &str| check[name].as_str().unwrap().to_owned();
+    let checks = report["checks"].as_array().unwrap().iter();
+    let checks = checks.map(|check| (text(check, "name"), text(check, "status"), text(check, "found"))).collect();
+    (checks, ended.code)
+}
+
+fn status<'a>(checks: &'a [(String, String, String)], name: &str) -> (&'a str, &'a str) {
+    let (_, status, found) = checks.iter().find(|(it, ..)| it == name).unwrap_or_else(|| panic!("{name}: {checks:?}"));
+    (status, found)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_looks_at_what_servers_share() {
+    let database = TestDatabase::postgres().await;
+    let program = Program::on(BINARY, &database);
+    let (checks, code) = look(&program);
+    for name in ["database", "schema", "role", "row-level security", "clock", "connections"] {
+        assert_eq!(status(&checks, name).0, "ok", "{checks:?}");
+    }
+    assert_eq!(code, Some(0));
+
+    // Servers, as they say themselves that they serve; one is silent.
+    database
+        .change(
+            "CREATE TABLE IF NOT EXISTS nodes (id text PRIMARY KEY, home text, address text, version text, started_at timestamptz,
+                 expires_at timestamptz, draining boolean, dead boolean)",
+        )
+        .await;
+    database.change("GRANT SELECT ON nodes TO kitbag_app").await;
+    database
+        .change(
+            "INSERT INTO nodes (id, home, address, version, started_at, expires_at, draining, dead) VALUES
+                 ('01a1ef6d-0000-7000-8000-000000000001', 'a', 'http://a:8700', '0.1.0', now(), now() + interval '1 minute', FALSE, FALSE),
+                 ('01a1ef6d-0000-7000-8000-000000000002', 'b', 'http://b:8700', '0.1.0', now(), now() - interval '1 minute', FALSE, FALSE)",
+        )
+        .await;
+    let (checks, code) = look(&program);
+    let (is, found) = status(&checks, "nodes");
+    assert_eq!((is, code), ("missing", Some(0)), "{found}");
+    assert!(found.contains("http://a:8700 (0.1.0)") && found.contains("http://b:8700 (0.1.0, silent)"), "{found}");
+
+    // What no server would start with, told one by one.
+    database.change("ALTER TABLE chats DISABLE ROW LEVEL SECURITY").await;
+    database.change("DELETE FROM schema_migrations WHERE version = (SELECT MAX(version) FROM schema_migrations)").await;
+    let powerful = Program::new(BINARY, database.data()).env("KITBAG_DATABASE", database.url("postgres").expose());
+    let (checks, code) = look(&powerful);
+    assert_eq!(code, Some(1));
+    for (name, word) in [("schema", "admin migrate"), ("role", "superusers"), ("row-level security", "chats")] {
+        let (is, found) = status(&checks, name);
+        assert!(is == "bad" && found.contains(word), "{name}: {found}");
+    }
+    assert_eq!(status(&checks, "clock").0, "ok");
+
+    // One server alone shares nothing.
+    let alone = TestDatabase::sqlite();
+    let (checks, code) = look(&Program::on(BINARY, &alone));
+    assert_eq!((status(&checks, "database").0, code), ("bad", Some(1)));
+}
