@@ -74,6 +74,7 @@ impl Client {
         // Whoever can open the folder owns what is in it: there is nobody else to ask for a token.
         let settings = kitbag_server::Settings { no_auth: true, ..config.settings };
         let app = App::new(store, settings, None);
+        app.join().await.doing("cannot be one of the servers of this database")?;
         Ok(Self::Inside { router: kitbag_server::router(app.clone()), app, _hold: hold })
     }
 

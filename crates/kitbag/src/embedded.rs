@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::commands::serve::{bind, open_store};
 use crate::config::Config;
 use crate::data::{DataFolder, Hold, RunningServer};
-use crate::failure::Failure;
+use crate::failure::{Doing, Failure};
 
 /// How long the requests of others may take to finish when the command ends.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -41,6 +41,7 @@ impl Embedded {
         let (listener, settings) = bind(Settings { address, no_auth: false, ..config.settings }).await?;
         let url = format!("http://{}", settings.address);
         let app = App::new(store.clone(), settings, None);
+        app.join().await.doing("cannot be one of the servers of this database")?;
         app.tidy_up().await;
         app.check_lists().await.map_err(|problems| Failure::wrong_use(problems.join("\n")))?;
         let announcement = folder.announce(&url, &token)?;

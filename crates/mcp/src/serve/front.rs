@@ -54,14 +54,33 @@ pub struct Front {
     pub(super) lines: Lines,
     suspended: Suspended,
     pub(super) limits: Limits,
+    mark: Option<Mark>,
 }
+
+/// What the names of sessions end with.
+type Mark = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 impl Front {
     /// Nobody is here yet.
     pub fn new(limits: Limits) -> Self {
         let sessions = Sessions::default();
         sessions.sweep(limits.idle);
-        Self { sessions, lines: Lines::default(), suspended: Suspended::default(), limits }
+        Self { sessions, lines: Lines::default(), suspended: Suspended::default(), limits, mark: None }
+    }
+
+    /// The same, whose sessions' names end with a dot and a mark, by which a balancer or another server knows where one is.
+    #[must_use]
+    pub fn marked(self, mark: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self { mark: Some(Box::new(mark)), ..self }
+    }
+
+    /// A name for a session that begins.
+    pub(super) fn name(&self) -> Result<String, Fault> {
+        let name = Sessions::name()?;
+        Ok(match self.mark.as_ref().and_then(|mark| mark()) {
+            Some(mark) => format!("{name}.{mark}"),
+            None => name,
+        })
     }
 
     /// Ends all sessions and streams.
@@ -162,7 +181,7 @@ impl Front {
         let made = async {
             let greeting = greeting(params.as_deref())?;
             let service = open().await?;
-            let session = self.join(Sessions::name()?, visit, greeting, service)?;
+            let session = self.join(self.name()?, visit, greeting, service)?;
             Ok::<_, Fault>((session.id().to_owned(), hello(&session)))
         };
         match made.await {

@@ -236,7 +236,7 @@ impl Calls {
             expires_at: asks_somebody.then(|| Timestamp::now().plus_seconds(timeout)),
             asked_by: ask.who.clone(),
             idempotency: ask.key.clone().map(|key| (key, ask.digest())),
-            node: self.0.node.to_string(),
+            node: self.0.nodes.id().to_string(),
         };
         let call = tx.insert_call(&new).await.map_err(|error| match error {
             StoreError::Exists if ask.key.is_some() => RecordError::KeyTaken,

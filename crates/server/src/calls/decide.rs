@@ -107,7 +107,7 @@ impl Calls {
             return Err(ApiError::new(Code::Conflict, message));
         }
         let edited = edited.map(|args| (args, args_digest(&call.tool_id, args)));
-        let approved = tx.approve_call(call.chat_id, call.id, decision, edited, &self.0.node).await?;
+        let approved = tx.approve_call(call.chat_id, call.id, decision, edited, &self.0.nodes.id()).await?;
         let Some(approved) = approved else { return Ok(None) };
         let mut details = details(&approved);
         if edited.is_some() {

@@ -20,7 +20,7 @@ use tower_http::compression::Compression;
 
 use crate::api::error::ApiError;
 use crate::app::App;
-use crate::stage;
+use crate::{nodes, stage};
 
 pub(crate) use observe::Counted;
 pub(crate) use panic::words;
@@ -65,6 +65,14 @@ async fn compressed(app: &App, request: Request, next: Next) -> Response {
 async fn admitted(app: &App, request: Request, next: Next) -> Response {
     let answering = async move {
         app.hosts().check(request.uri(), request.headers())?;
+        let request = match app.nodes().are_several() {
+            false => request,
+            // Boxed: few servers share a database.
+            true => match Box::pin(nodes::pass_on(app, request)).await {
+                nodes::Passed::Here(request) => request,
+                nodes::Passed::Answered(response) => return Ok(response),
+            },
+        };
         let mut request = large::refuse(app, request).await?;
         DefaultBodyLimit::max(app.settings().max_body_bytes).apply(&mut request);
         Ok::<_, ApiError>(next.run(request).await)
