@@ -51,7 +51,7 @@ async fn events_reach_the_listeners_of_every_node() {
     let (_installation, [first, second]) = nodes::<2>().await;
     let token = json!({ "name": "a listener", "scopes": ["use"] });
     let token = first.post("/v1/orgs/local/tokens", &token).await.expect(201);
-    let mut heard = Listener::new(&second, token["token"].as_str().unwrap()).await;
+    let mut heard = Listener::new(&second, token["secret"].as_str().unwrap()).await;
 
     let chat = new_chat(&first).await;
     heard.until(|name, data| name == "chat_changed" && data["chatId"] == *chat).await;
@@ -85,7 +85,7 @@ async fn settings_hold_at_every_node_at_once() {
     second.get(settings).await.expect(200);
     let chat = new_chat(&second).await;
     let limit = json!({ "quotas": { "callsPerMinute": 1 } });
-    Answer::of(first.request(Method::PATCH, settings).json(&limit)).await.expect(200);
+    Answer::of(first.request(Method::PUT, settings).json(&limit)).await.expect(200);
     crate::kit::until("the quota holds", async || {
         (command(&second, &chat, "true").await.status == 429).then_some(())
     })

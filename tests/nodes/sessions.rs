@@ -9,9 +9,10 @@ use crate::kit::{CHATS, begin, command, new_chat, nodes, output, until};
 
 const REVISION: &str = "2025-06-18";
 
-async fn say(server: &Server, session: Option<&str>, chat: &str, message: &Value) -> Answer {
+async fn say(server: &Server, token: &str, session: Option<&str>, chat: &str, message: &Value) -> Answer {
     let mut request = server
-        .request(Method::POST, &format!("/mcp?chat={chat}"))
+        .anonymous(Method::POST, &format!("/mcp?chat={chat}"))
+        .bearer_auth(token)
         .header("accept", "application/json, text/event-stream")
         .header("mcp-protocol-version", REVISION);
     if let Some(session) = session {
@@ -21,15 +22,15 @@ async fn say(server: &Server, session: Option<&str>, chat: &str, message: &Value
 }
 
 /// Opens a session. Its name.
-async fn open(server: &Server, chat: &str) -> String {
+async fn open(server: &Server, token: &str, chat: &str) -> String {
     let client = json!({ "name": "a test", "version": "1" });
     let params = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
     let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
-    let answer = say(server, None, chat, &message).await;
+    let answer = say(server, token, None, chat, &message).await;
     let session = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();
     answer.expect(200);
     let told = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-    say(server, Some(&session), chat, &told).await.expect(202);
+    say(server, token, Some(&session), chat, &told).await.expect(202);
     session
 }
 
@@ -52,9 +53,10 @@ async fn a_session_is_found_from_every_node_and_its_calls_run_where_the_chat_is(
     let chat = new_chat(&first).await;
     // The first has the chat, the second the session.
     output(command(&first, &chat, "echo kept >file").await);
-    let session = open(&second, &chat).await;
+    let token = second.token.clone();
+    let session = open(&second, &token, &chat).await;
     for server in [&second, &first] {
-        let said = result(say(server, Some(&session), &chat, &call("cat file")).await);
+        let said = result(say(server, &token, Some(&session), &chat, &call("cat file")).await);
         assert!(said.contains("kept") && !said.contains("\"isError\":true"), "{said}");
     }
     let calls = first.get(&format!("{CHATS}/{chat}/tool-calls")).await.expect(200);
@@ -69,9 +71,9 @@ async fn a_session_is_found_from_every_node_and_its_calls_run_where_the_chat_is(
     assert_eq!(ended["error"]["code"], "CANCELLED");
     // The one answer after which clients open another session.
     until("the session is gone", async || {
-        (say(&first, Some(&session), &chat, &call("true")).await.status == 404).then_some(())
+        (say(&first, &token, Some(&session), &chat, &call("true")).await.status == 404).then_some(())
     })
     .await;
-    let session = open(&first, &chat).await;
-    assert!(result(say(&first, Some(&session), &chat, &call("cat file")).await).contains("kept"));
+    let session = open(&first, &token, &chat).await;
+    assert!(result(say(&first, &token, Some(&session), &chat, &call("cat file")).await).contains("kept"));
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use kitbag_model::{ChatId, OrgId, Timestamp};
 use kitbag_python::Workers;
 use kitbag_store::{ChatClaim, Fence, Node, Store, StoreError};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use url::Url;
 use uuid::Uuid;
 
@@ -67,6 +67,8 @@ struct Inner {
     lost: Mutex<HashSet<(OrgId, ChatId)>>,
     peers: watch::Sender<Arc<[Node]>>,
     has_peers: AtomicBool,
+    /// Has the pulse beat at once.
+    beat_now: Notify,
     draining: AtomicBool,
     client: OnceLock<reqwest::Client>,
 }
@@ -126,6 +128,7 @@ impl Nodes {
             lost: Mutex::default(),
             peers: watch::Sender::new(Arc::default()),
             has_peers: AtomicBool::new(false),
+            beat_now: Notify::new(),
             draining: AtomicBool::new(false),
             client: OnceLock::new(),
         }))
@@ -256,7 +259,13 @@ impl Nodes {
             return Err(NotHeld::Elsewhere(other.id));
         }
         self.join().await?;
-        match store.claim(org, chat, &self.id(), self.home()).await? {
+        let mut claimed = store.claim(org, chat, &self.id(), self.home()).await?;
+        if matches!(claimed, ChatClaim::Dead) {
+            // It is found out here before the next beat.
+            self.come_back().await;
+            claimed = store.claim(org, chat, &self.id(), self.home()).await?;
+        }
+        match claimed {
             ChatClaim::Held { fence, moved } => {
                 let was_lost = self.0.lost.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
                 let moved = AtomicBool::new(moved || was_lost);

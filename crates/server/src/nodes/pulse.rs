@@ -22,7 +22,13 @@ impl Nodes {
         let mut peers = self.0.peers.subscribe();
         loop {
             // Those who came or went are looked at at once.
-            let _ = tokio::time::timeout(period, peers.changed()).await;
+            let woken = async {
+                tokio::select! {
+                    _ = peers.changed() => {}
+                    () = self.0.beat_now.notified() => {}
+                }
+            };
+            let _ = tokio::time::timeout(period, woken).await;
             let Some(app) = app.upgrade() else { return };
             let renewed = tokio::time::timeout(lease, store.renew(&self.id(), lease)).await;
             match renewed {
@@ -87,6 +93,16 @@ impl Nodes {
         app.calls().cut_off(&node.id).await?;
         store.bury(&node.id).await?;
         self.look_around().await
+    }
+
+    /// Waits, not for long, until this node is there again under another name.
+    pub(super) async fn come_back(&self) {
+        let before = self.id();
+        self.0.beat_now.notify_one();
+        let end = Instant::now() + self.0.settings.lease;
+        while Instant::now() < end && (self.id() == before || !*self.0.joined.lock().await) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// This node was declared dead. Others may have what it held, and said how its calls ended.

@@ -99,7 +99,9 @@ impl Nodes {
             answered = asking => match answered {
                 Ok(response) if response.status().is_success() => Answer::Done,
                 Ok(response) => {
-                    tracing::warn!(node, status = %response.status(), "another node did not do what it was asked for");
+                    let status = response.status();
+                    let why = response.text().await.unwrap_or_default();
+                    tracing::warn!(node, %status, why, "another node did not do what it was asked for");
                     Answer::Refused
                 }
                 Err(error) if error.is_connect() => Answer::Refused,
