@@ -12,7 +12,8 @@ async fn calls_of_one_chat_go_to_any_node_and_never_interleave() {
     let (_installation, servers) = nodes::<3>().await;
     let chat = new_chat(&servers[0]).await;
     // Each fails if another is at work, and none is lost.
-    let script = "mkdir busy && n=$(cat count 2>/dev/null || echo 0) && sleep 0.02 && echo $((n + 1)) >count && rmdir busy";
+    let script =
+        "mkdir busy && n=$(cat count 2>/dev/null || echo 0) && sleep 0.02 && echo $((n + 1)) >count && rmdir busy";
     let all = (0..18).map(|n| command(&servers[n % 3], &chat, script));
     for answer in join_all(all).await {
         output(answer);

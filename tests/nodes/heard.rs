@@ -31,7 +31,8 @@ impl Listener {
                 }
                 continue;
             }
-            let piece = tokio::time::timeout(Duration::from_secs(60), self.0.chunk()).await.expect("something is heard");
+            let piece =
+                tokio::time::timeout(Duration::from_secs(60), self.0.chunk()).await.expect("something is heard");
             self.1.push_str(std::str::from_utf8(&piece.ok()??).unwrap());
         }
     }
@@ -86,8 +87,6 @@ async fn settings_hold_at_every_node_at_once() {
     let chat = new_chat(&second).await;
     let limit = json!({ "quotas": { "callsPerMinute": 1 } });
     Answer::of(first.request(Method::PUT, settings).json(&limit)).await.expect(200);
-    crate::kit::until("the quota holds", async || {
-        (command(&second, &chat, "true").await.status == 429).then_some(())
-    })
-    .await;
+    crate::kit::until("the quota holds", async || (command(&second, &chat, "true").await.status == 429).then_some(()))
+        .await;
 }

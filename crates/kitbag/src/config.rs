@@ -14,8 +14,8 @@ use kitbag_guard::dial::{Allowed, EgressPolicy, Proxy};
 use kitbag_model::Secret;
 use kitbag_model::resolution::{Lists, RawLists};
 use kitbag_server::{
-    CallSettings, FrameOrigin, Network, NodeSettings, PageFile, PageFiles, ResolutionSettings, RunSettings, ServerSettings, Settings,
-    StageDomain, WorkspaceLimits,
+    CallSettings, FrameOrigin, Network, NodeSettings, PageFile, PageFiles, ResolutionSettings, RunSettings,
+    ServerSettings, Settings, StageDomain, WorkspaceLimits,
 };
 use kitbag_store::Location;
 use serde::Deserialize;

@@ -321,8 +321,7 @@ impl Nodes {
         let used = |chat: &HeldChat| *chat.used.lock().unwrap_or_else(PoisonError::into_inner);
         let mut idle: Vec<_> = held.iter().filter(|(_, chat)| Arc::strong_count(chat) == 1).collect();
         idle.sort_by_key(|(_, chat)| used(chat));
-        let keys: Vec<(OrgId, ChatId)> =
-            idle.into_iter().take(MOST_HELD / 10).map(|(key, _)| key.clone()).collect();
+        let keys: Vec<(OrgId, ChatId)> = idle.into_iter().take(MOST_HELD / 10).map(|(key, _)| key.clone()).collect();
         keys.into_iter().filter_map(|key| held.remove(&key).map(|chat| (key, chat))).collect()
     }
 }

@@ -108,7 +108,10 @@ impl Nodes {
     /// This node was declared dead. Others may have what it held, and said how its calls ended.
     async fn begin_anew(&self, app: &App) {
         let chats: Vec<_> = self.held().drain().map(|(key, _)| key).collect();
-        tracing::error!(chats = chats.len(), "another node took this one for dead; it ends what it had begun and goes on under another name");
+        tracing::error!(
+            chats = chats.len(),
+            "another node took this one for dead; it ends what it had begun and goes on under another name"
+        );
         self.0.lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(chats.iter().cloned());
         for turn in app.running_turns() {
             turn.cancel(crate::turns::Why::Lost);

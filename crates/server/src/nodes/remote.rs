@@ -91,7 +91,9 @@ impl Nodes {
     ) -> Answer {
         let Some(address) = self.peer(node).and_then(|peer| peer.address) else { return Answer::Refused };
         let path = address_of(what, org, chat, call, who);
-        let (Ok(seal), Ok(client)) = (channel::seal((servers, self), node, &Method::POST, &path, None).await, self.client()) else {
+        let (Ok(seal), Ok(client)) =
+            (channel::seal((servers, self), node, &Method::POST, &path, None).await, self.client())
+        else {
             return Answer::Refused;
         };
         let asking = client.post(format!("{address}{path}")).header(SEAL, seal).send();

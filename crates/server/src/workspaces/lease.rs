@@ -76,13 +76,7 @@ pub(super) fn uncancelled<T: Send + 'static>(
 type Ready = (Option<Manifest>, PathBuf);
 
 impl Lease {
-    pub(super) fn new(
-        workspaces: Workspaces,
-        org: OrgId,
-        chat: ChatId,
-        slot: Arc<Slot>,
-        right: Right,
-    ) -> Self {
+    pub(super) fn new(workspaces: Workspaces, org: OrgId, chat: ChatId, slot: Arc<Slot>, right: Right) -> Self {
         Self(Arc::new(Held { workspaces, org, chat, slot, right }))
     }
 

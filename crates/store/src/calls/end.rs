@@ -36,13 +36,7 @@ impl WriteTx {
     }
 
     /// Has another server run a call. Whether it is still the first one's.
-    pub async fn take_call(
-        &mut self,
-        chat: ChatId,
-        id: ToolCallId,
-        from: &str,
-        to: &str,
-    ) -> Result<bool, StoreError> {
+    pub async fn take_call(&mut self, chat: ChatId, id: ToolCallId, from: &str, to: &str) -> Result<bool, StoreError> {
         let taken = execute!(
             self,
             sqlx::query(

@@ -48,11 +48,10 @@ impl Nodes {
     async fn do_claim(&self, org: &OrgId, chat: ChatId, node: &str, home: &str) -> Result<ChatClaim, StoreError> {
         let mut tx = self.0.begin().await?;
         bind(&mut tx, org).await?;
-        let alive: Option<bool> =
-            sqlx::query_scalar("SELECT TRUE FROM nodes WHERE id = $1 AND NOT dead FOR SHARE")
-                .bind(node)
-                .fetch_optional(&mut *tx)
-                .await?;
+        let alive: Option<bool> = sqlx::query_scalar("SELECT TRUE FROM nodes WHERE id = $1 AND NOT dead FOR SHARE")
+            .bind(node)
+            .fetch_optional(&mut *tx)
+            .await?;
         if alive.is_none() {
             return Ok(ChatClaim::Dead);
         }

@@ -115,10 +115,10 @@ impl Nodes {
         let since = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let hex = format!("{since:012x}");
         sqlx::query("DELETE FROM node_lines WHERE organization_id = $1 AND id < $2")
-        .bind(org.as_str())
-        .bind(format!("{}-{}", &hex[..8], &hex[8..]))
-        .execute(&mut *tx)
-        .await?;
+            .bind(org.as_str())
+            .bind(format!("{}-{}", &hex[..8], &hex[8..]))
+            .execute(&mut *tx)
+            .await?;
         Ok(tx.commit().await?)
     }
 }
