@@ -79,14 +79,29 @@ async fn events_reach_the_listeners_of_every_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_hold_at_every_node_at_once() {
-    let (_installation, [first, second]) = nodes::<2>().await;
-    let settings = "/v1/orgs/local/settings";
-    // It is remembered there.
-    second.get(settings).await.expect(200);
-    let chat = new_chat(&second).await;
-    let limit = json!({ "quotas": { "callsPerMinute": 1 } });
-    Answer::of(first.request(Method::PUT, settings).json(&limit)).await.expect(200);
-    crate::kit::until("the quota holds", async || (command(&second, &chat, "true").await.status == 429).then_some(()))
-        .await;
+async fn settings_hold_at_once_and_quotas_for_all_nodes_together() {
+    let (_installation, servers) = nodes::<2>().await;
+    let [first, second] = &servers;
+    let chats = [new_chat(first).await, new_chat(second).await];
+    // They are remembered.
+    output(command(second, &chats[1], "true").await);
+    let mut heard = Listener::new(second, &second.token).await;
+    let limit = json!({ "quotas": { "callsPerMinute": 3 } });
+    Answer::of(first.request(Method::PUT, "/v1/orgs/local/settings").json(&limit)).await.expect(200);
+    // What is heard after them was told after them.
+    let after = new_chat(first).await;
+    heard.until(|name, data| name == "chat_changed" && data["chatId"] == *after).await;
+    let mut made = 0;
+    let refused = loop {
+        let node = made % 2;
+        let answer = command(&servers[node], &chats[node], "true").await;
+        if answer.status != 200 {
+            break answer;
+        }
+        made += 1;
+    };
+    refused.expect_error(429, "QUOTA_EXCEEDED");
+    assert!(refused.headers.contains_key("retry-after"));
+    // One may have come back meanwhile. If each node counted for itself, there would be six.
+    assert!((3..=4).contains(&made), "{made} calls were made");
 }

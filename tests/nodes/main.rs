@@ -13,3 +13,4 @@ mod dying;
 mod heard;
 mod kit;
 mod sessions;
+mod staged;

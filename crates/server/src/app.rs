@@ -191,7 +191,7 @@ impl App {
         let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper());
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
-        let stage = Stage::new(&settings, workspaces.clone(), connector);
+        let stage = Stage::new(&settings, workspaces.clone(), connector, nodes.clone());
         let rooms = Rooms {
             workspaces: workspaces.clone(),
             toolsets: toolsets.clone(),

@@ -93,7 +93,11 @@ impl App {
                         if is_late() {
                             return Ok(Retained { more: true, ..done });
                         }
-                        let expired = self.expire_chat(&org, chat, before).await;
+                        let expired = match self.expire_chat(&org, chat, before).await {
+                            // Its holder deletes it.
+                            Err(WorkspaceError::Elsewhere(_)) => continue,
+                            expired => expired,
+                        };
                         done.chats += u64::from(expired.map_err(|source| RetainError::Chat { chat, source })?);
                     }
                     after = Some(last);

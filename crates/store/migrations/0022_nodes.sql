@@ -38,11 +38,21 @@ CREATE TABLE node_lines (
     line JSON NOT NULL,
     PRIMARY KEY (organization_id, id)
 );
+-- What is left of an organisation's calls in a minute, for all nodes together.
+CREATE TABLE call_budgets (
+    organization_id ID NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+    -- Thousandths of calls, at that time.
+    thousandths INTEGER NOT NULL,
+    at TIMESTAMP NOT NULL,
+    PRIMARY KEY (organization_id)
+);
+
 -- After a crash of the database everybody looks at everything again, so nothing of this need survive one.
 --@postgres ALTER TABLE node_lines SET UNLOGGED;
 
 --@postgres SELECT kitbag_protect('chat_leases');
 --@postgres SELECT kitbag_protect('node_lines');
+--@postgres SELECT kitbag_protect('call_budgets');
 -- Nodes are of no organisation and say nothing of any.
 --@postgres ALTER TABLE nodes ENABLE ROW LEVEL SECURITY;
 --@postgres ALTER TABLE nodes FORCE ROW LEVEL SECURITY;

@@ -40,7 +40,7 @@ pub use error::{OpenError, StoreError};
 pub use gallery::{GalleryTx, PublishError};
 pub use manifests::KeepError;
 pub use messages::AddMessageError;
-pub use nodes::{ChatClaim, Fence, Listening, News, Node, Nodes};
+pub use nodes::{Alone, Budget, ChatClaim, Fence, Listening, News, Node, Nodes};
 pub use page::Page;
 pub use people::{PersonTx, RoleError, UnlinkError};
 pub use retention::{Trimmed, trim_audit_postgres};

@@ -142,6 +142,7 @@ const FIXTURES: &[(&str, &str)] = &[
         "chat_leases",
         "(organization_id, chat_id, node_id, home, epoch, taken_at) VALUES ('{org}', 'x', 'x', 'x', 1, now())",
     ),
+    ("call_budgets", "(organization_id, thousandths, at) VALUES ('{org}', 1, now())"),
     ("node_lines", "(organization_id, id, line) VALUES ('{org}', 'x', '{}')"),
 ];
 

@@ -16,7 +16,7 @@ use super::message::{INVALID_REQUEST, Id, Incoming};
 use super::reply::{Events, First, Reply, Ties};
 use super::session::{Answering, Session};
 use super::sessions::Sessions;
-use super::suspended::{Suspended, digest, hand_over};
+use super::suspended::{Mark, Suspended, digest, hand_over};
 use super::{Ask, Fault, SESSIONS, STATELESS, Service, code, headers, stateless};
 use crate::lasting::Lasting;
 
@@ -57,9 +57,6 @@ pub struct Front {
     mark: Option<Mark>,
 }
 
-/// What the names of sessions end with.
-type Mark = Box<dyn Fn() -> Option<String> + Send + Sync>;
-
 impl Front {
     /// Nobody is here yet.
     pub fn new(limits: Limits) -> Self {
@@ -68,10 +65,12 @@ impl Front {
         Self { sessions, lines: Lines::default(), suspended: Suspended::default(), limits, mark: None }
     }
 
-    /// The same, whose sessions' names end with a dot and a mark, by which a balancer or another server knows where one is.
+    /// The same, whose sessions' names end with a dot and a mark, by which another server knows where one is, and the states of requests that
+    /// wait with an `@` and the mark.
     #[must_use]
     pub fn marked(self, mark: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
-        Self { mark: Some(Box::new(mark)), ..self }
+        let mark: Mark = Arc::new(mark);
+        Self { suspended: self.suspended.marked(Arc::clone(&mark)), mark: Some(mark), ..self }
     }
 
     /// A name for a session that begins.

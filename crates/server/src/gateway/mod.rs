@@ -7,6 +7,7 @@
 
 mod apps;
 mod beside;
+mod carried;
 mod chat;
 mod confirm;
 mod door;

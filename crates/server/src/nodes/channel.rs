@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::servers::Servers;
 
 /// The seal.
-pub(super) const SEAL: HeaderName = HeaderName::from_static("x-kitbag-node");
+pub(crate) const SEAL: HeaderName = HeaderName::from_static("x-kitbag-node");
 
 /// So old a seal may be, by whichever clock is ahead.
 const FRESH: Duration = Duration::from_secs(60);

@@ -11,6 +11,8 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use kitbag_model::{ChatId, OrgId, Scope};
 use tokio::time::{Instant, sleep};
 
@@ -81,6 +83,26 @@ pub(crate) async fn pass_on(app: &App, mut request: Request) -> Passed {
     }
 }
 
+/// Has one node answer a request whose body came whole. What comes back is to be answered here.
+pub(crate) async fn pass_to(app: &App, parts: Parts, body: Bytes, node: String) -> Result<Response, Request> {
+    let until = Instant::now() + 3 * app.nodes().0.settings.lease;
+    let passing = Passing { app, parts, body: Sent::Whole(body), until };
+    match passing.to(Wanted::Node(node)).await {
+        Passed::Here(request) => Err(request),
+        Passed::Answered(response) => Ok(response),
+    }
+}
+
+/// The same for a request of the stage, by the mark in its label.
+pub(crate) async fn pass_to_stage(app: &App, mark: &str, request: Request) -> Passed {
+    let Some(node) = app.nodes().marked(mark) else { return Passed::Here(request) };
+    let (parts, body) = request.into_parts();
+    match Passing::new(app, parts, body).await {
+        Ok(passing) => passing.to(Wanted::Node(node)).await,
+        Err(error) => Passed::Answered(error.into_response()),
+    }
+}
+
 fn draining() -> Response {
     let mut response = ApiError::new(Code::Unavailable, "the server is stopping; try again").into_response();
     response.headers_mut().insert(DRAINING, HeaderValue::from_static("1"));
@@ -121,6 +143,24 @@ impl Nodes {
     pub(crate) fn mark(&self) -> Option<String> {
         self.0.store.as_ref().map(|_| self.id().to_string())
     }
+
+    /// The end of a label of the stage, which has few letters to spare.
+    pub(crate) fn short_mark(&self) -> Option<String> {
+        self.mark().map(|id| short(&id).to_owned())
+    }
+
+    /// The other node whose labels end like this.
+    fn marked(&self, mark: &str) -> Option<String> {
+        let me = self.id();
+        let peers = self.peers();
+        let found = peers.iter().find(|node| *node.id != *me && !node.is_dead && short(&node.id) == mark);
+        found.map(|node| node.id.clone())
+    }
+}
+
+/// The random end of an id.
+fn short(id: &str) -> &str {
+    id.rsplit('-').next().unwrap_or_default()
 }
 
 /// A request on its way.
@@ -226,8 +266,12 @@ impl<'a> Passing<'a> {
         let seal = seal.map_err(|_| Unanswered::Unheard)?;
         let mut headers = self.parts.headers.clone();
         headers.remove(header::CONTENT_LENGTH);
+        let upgrade = self.parts.extensions.get::<OnUpgrade>().cloned().filter(|_| wants_websocket(&headers));
         without_connection(&mut headers);
         headers.insert(SEAL, seal);
+        if upgrade.is_some() {
+            speak_websocket(&mut headers);
+        }
         let request = self.app.nodes().client().map_err(|error| {
             tracing::error!(%error, "no other node can be asked");
             Unanswered::Unheard
@@ -253,6 +297,17 @@ impl<'a> Passing<'a> {
         })?;
         let (status, mut headers) = (response.status(), response.headers().clone());
         without_connection(&mut headers);
+        if let (Some(down), StatusCode::SWITCHING_PROTOCOLS) = (upgrade, status) {
+            speak_websocket(&mut headers);
+            tokio::spawn(async move {
+                if let (Ok(down), Ok(mut up)) = (down.await, response.upgrade().await) {
+                    let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(down), &mut up).await;
+                }
+            });
+            let mut answer = Response::new(Body::empty());
+            (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
+            return Ok(answer);
+        }
         let mut answer = Response::new(Body::from_stream(response.bytes_stream()));
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
@@ -282,6 +337,15 @@ fn without_connection(headers: &mut HeaderMap) {
     for name in OF_CONNECTION {
         headers.remove(name);
     }
+}
+
+fn wants_websocket(headers: &HeaderMap) -> bool {
+    headers.get(header::UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+fn speak_websocket(headers: &mut HeaderMap) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
 }
 
 fn unreachable() -> Response {

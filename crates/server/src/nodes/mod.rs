@@ -8,6 +8,7 @@ mod channel;
 mod forward;
 mod home;
 mod pulse;
+mod quotas;
 mod remote;
 mod wire;
 
@@ -24,7 +25,8 @@ use tokio::sync::{Notify, watch};
 use url::Url;
 use uuid::Uuid;
 
-pub(crate) use forward::{Passed, pass_on};
+pub(crate) use channel::{FromNode, SEAL};
+pub(crate) use forward::{Passed, pass_on, pass_to, pass_to_stage};
 pub(crate) use pulse::Beating;
 pub(crate) use remote::{Answer as NodeAnswer, CANCEL, RUN, cancel_here, run_here};
 pub(crate) use wire::Line;

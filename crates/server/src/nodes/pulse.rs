@@ -143,9 +143,12 @@ impl App {
         if self.nodes().0.store.is_none() {
             return Ok(());
         }
-        self.nodes().join().await?;
-        let beat = tokio::spawn(self.nodes().clone().beat(self.downgrade()));
-        let hear = tokio::spawn(self.nodes().clone().hear(self.downgrade()));
+        let nodes = self.nodes().clone();
+        // First: whatever is remembered from here on is told if it changes.
+        let listening = nodes.listen().await?;
+        nodes.join().await?;
+        let beat = tokio::spawn(nodes.clone().beat(self.downgrade()));
+        let hear = tokio::spawn(nodes.hear(listening, self.downgrade()));
         let tell = self.nodes().clone().tell(self.events());
         let tasks = [Some(beat), Some(hear), tell].into_iter().flatten().collect();
         self.keep_beating(Beating(tasks));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::extract::{Query, Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use kitbag_model::{ChatId, OrgId, ToolCallId};
 use serde::Deserialize;
@@ -96,7 +96,8 @@ impl Nodes {
         else {
             return Answer::Refused;
         };
-        let asking = client.post(format!("{address}{path}")).header(SEAL, seal).send();
+        let asking =
+            client.post(format!("{address}{path}")).header(SEAL, seal).header(header::HOST, "localhost").send();
         tokio::select! {
             answered = asking => match answered {
                 Ok(response) if response.status().is_success() => Answer::Done,

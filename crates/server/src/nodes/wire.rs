@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kitbag_model::{ChatId, OrgId, RunId, UserId};
-use kitbag_store::News as Heard;
+use kitbag_store::{Listening, News as Heard, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -105,31 +105,40 @@ impl Nodes {
     }
 
     /// Hears what the others tell, for as long as there is somebody to hear it for.
-    pub(super) async fn hear(self, app: WeakApp) {
-        let Some(store) = self.0.store.clone() else { return };
+    pub(super) async fn hear(self, listening: Option<Listening>, app: WeakApp) {
+        let mut listening = listening;
         loop {
-            match store.listen().await {
-                Ok(mut listening) => {
-                    // From here on nothing is missed; what was before is not known.
-                    let Some(strong) = app.upgrade() else { return };
-                    strong.everything_changed().await;
-                    drop(strong);
-                    loop {
-                        let next = listening.next().await;
-                        let Some(strong) = app.upgrade() else { return };
-                        match next {
-                            Ok(Some(heard)) => strong.heard(heard).await,
-                            Ok(None) => strong.everything_changed().await,
-                            Err(error) => {
-                                tracing::warn!(%error, "the other nodes are not heard");
-                                break;
-                            }
-                        }
+            if let Some(from) = &mut listening {
+                let next = from.next().await;
+                let Some(app) = app.upgrade() else { return };
+                match next {
+                    Ok(Some(heard)) => app.heard(heard).await,
+                    Ok(None) => app.everything_changed().await,
+                    Err(error) => {
+                        tracing::warn!(%error, "the other nodes are not heard");
+                        listening = None;
                     }
+                }
+                continue;
+            }
+            sleep(AGAIN).await;
+            match self.listen().await {
+                Ok(again) => {
+                    // From here on nothing is missed; what was before is not known.
+                    listening = again;
+                    let Some(app) = app.upgrade() else { return };
+                    app.everything_changed().await;
                 }
                 Err(error) => tracing::warn!(%error, "the other nodes cannot be heard yet"),
             }
-            sleep(AGAIN).await;
+        }
+    }
+
+    /// Begins to hear the others.
+    pub(super) async fn listen(&self) -> Result<Option<Listening>, StoreError> {
+        match &self.0.store {
+            Some(store) => store.listen().await.map(Some),
+            None => Ok(None),
         }
     }
 }

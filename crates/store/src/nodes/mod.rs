@@ -2,6 +2,8 @@
 //!
 //! All times are the database's own, so that clocks of machines need not agree.
 
+mod alone;
+mod budgets;
 mod chats;
 mod told;
 
@@ -15,6 +17,8 @@ use crate::error::StoreError;
 use crate::row::{At, row};
 use crate::store::{Database, Store};
 
+pub use alone::Alone;
+pub use budgets::Budget;
 pub use chats::{ChatClaim, Fence};
 pub use told::{Listening, News};
 
