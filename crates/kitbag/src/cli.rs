@@ -137,6 +137,19 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_LISTEN", value_name = "ADDR")]
     pub(crate) listen: Option<String>,
 
+    /// Where other servers on the same PostgreSQL reach this one, such as `http://10.0.0.5:8700`; port 0 is the one that it listens on.
+    /// Without it they answer for themselves alone
+    #[arg(long, env = "KITBAG_ADVERTISE", value_name = "URL")]
+    pub(crate) advertise: Option<String>,
+
+    /// How long a server that shares a database may be silent before another takes over what it holds [default: 15]
+    #[arg(long, env = "KITBAG_NODE_LEASE_SECONDS", value_name = "SECONDS")]
+    pub(crate) node_lease_seconds: Option<u64>,
+
+    /// How long a server that stops goes on as before, while /readyz says no, so that a balancer finds out [default: 0]
+    #[arg(long, env = "KITBAG_DRAIN_DELAY_SECONDS", value_name = "SECONDS")]
+    pub(crate) drain_delay_seconds: Option<u64>,
+
     /// A PostgreSQL URL; without one, SQLite in the data folder
     #[arg(long, env = "KITBAG_DATABASE", value_name = "URL", hide_env_values = true)]
     pub(crate) database: Option<String>,

@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 pub(crate) use kitbag_formats::clients::reach::segment;
-use kitbag_server::App;
+use kitbag_server::{App, NodeSettings};
 use kitbag_store::Store;
 use serde_json::Value;
 use tower::ServiceExt;
@@ -72,8 +72,11 @@ impl Client {
         let config = Config::of_folder(folder, place.config.as_deref())?;
         let store = Store::open(&config.database).await.map_err(not_opened)?;
         // Whoever can open the folder owns what is in it: there is nobody else to ask for a token.
-        let settings = kitbag_server::Settings { no_auth: true, ..config.settings };
+        // Nobody reaches a command, whatever the servers of this configuration say of themselves.
+        let nodes = NodeSettings { advertise: None, ..config.settings.nodes.clone() };
+        let settings = kitbag_server::Settings { no_auth: true, nodes, ..config.settings };
         let app = App::new(store, settings, None);
+        app.join().await.doing("cannot be one of the servers of this database")?;
         Ok(Self::Inside { router: kitbag_server::router(app.clone()), app, _hold: hold })
     }
 

@@ -14,8 +14,8 @@ use kitbag_guard::dial::{Allowed, EgressPolicy, Proxy};
 use kitbag_model::Secret;
 use kitbag_model::resolution::{Lists, RawLists};
 use kitbag_server::{
-    CallSettings, FrameOrigin, Network, PageFile, PageFiles, ResolutionSettings, RunSettings, ServerSettings, Settings,
-    StageDomain, WorkspaceLimits,
+    CallSettings, FrameOrigin, Network, NodeSettings, PageFile, PageFiles, ResolutionSettings, RunSettings,
+    ServerSettings, Settings, StageDomain, WorkspaceLimits,
 };
 use kitbag_store::Location;
 use serde::Deserialize;
@@ -39,6 +39,9 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:8700";
 struct File {
     listen: Option<String>,
     database: Option<String>,
+    advertise: Option<String>,
+    node_lease_seconds: Option<u64>,
+    drain_delay_seconds: Option<u64>,
     no_auth: Option<bool>,
     toolsets: Option<Vec<String>>,
     enabled_tools: Option<Vec<String>>,
@@ -165,6 +168,11 @@ impl Config {
             },
             organizations: organizations::read(file.organizations)?,
             mcp_rate: flags.mcp_rate.or(file.mcp_rate).unwrap_or(5000),
+            nodes: NodeSettings {
+                advertise: advertise(flags.advertise.or(file.advertise))?,
+                lease: seconds(flags.node_lease_seconds.or(file.node_lease_seconds), 15),
+                linger: seconds(flags.drain_delay_seconds.or(file.drain_delay_seconds), 0),
+            },
             runs: RunSettings { lease: seconds(flags.executor_lease_seconds.or(file.executor_lease_seconds), 60) },
             models: models::read(
                 flags.model.or(file.model),
@@ -202,6 +210,9 @@ impl Config {
             return Err(Failure::wrong_use(
                 "executor-lease-seconds must be at least 4: an executor is heard of four times in it",
             ));
+        }
+        if settings.nodes.lease < Duration::from_secs(2) {
+            return Err(Failure::wrong_use("node-lease-seconds must be at least 2"));
         }
         let log_format = flags.log_format.or(file.log_format);
         if log_format.as_ref().is_some_and(|format| format != "text" && format != "json") {
@@ -346,14 +357,22 @@ fn stage_domain(text: Option<String>) -> Result<Option<StageDomain>, Failure> {
 
 /// An origin: whatever is behind it is ours to say.
 fn public_url(text: Option<String>) -> Result<Option<Url>, Failure> {
+    origin("public-url", text, "https://kitbag.example.org")
+}
+
+/// Where other nodes find this one.
+fn advertise(text: Option<String>) -> Result<Option<Url>, Failure> {
+    origin("advertise", text, "http://10.0.0.5:8700")
+}
+
+fn origin(name: &str, text: Option<String>, such_as: &str) -> Result<Option<Url>, Failure> {
     let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
     let url = Url::parse(text).ok().filter(|url| {
         let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
         let nobody = url.username().is_empty() && url.password().is_none();
         matches!(url.scheme(), "http" | "https") && url.host_str().is_some() && bare && nobody
     });
-    let wrong =
-        || Failure::wrong_use(format!("public-url: {text:?} is not an address such as https://kitbag.example.org"));
+    let wrong = || Failure::wrong_use(format!("{name}: {text:?} is not an address such as {such_as}"));
     url.map(Some).ok_or_else(wrong)
 }
 

@@ -5,14 +5,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_server::{App, Settings, embedded};
+use kitbag_server::{App, NodeSettings, Settings, embedded};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::commands::serve::{bind, open_store};
 use crate::config::Config;
 use crate::data::{DataFolder, Hold, RunningServer};
-use crate::failure::Failure;
+use crate::failure::{Doing, Failure};
 
 /// How long the requests of others may take to finish when the command ends.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -38,9 +38,11 @@ impl Embedded {
         let token = embedded::ensure(&folder.token_file(), &store).await?;
         // Who is let in must show a token, whatever is configured: an agent at the other end must not be the owner.
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let (listener, settings) = bind(Settings { address, no_auth: false, ..config.settings }).await?;
+        let nodes = NodeSettings { advertise: None, ..config.settings.nodes.clone() };
+        let (listener, settings) = bind(Settings { address, no_auth: false, nodes, ..config.settings }).await?;
         let url = format!("http://{}", settings.address);
         let app = App::new(store.clone(), settings, None);
+        app.join().await.doing("cannot be one of the servers of this database")?;
         app.tidy_up().await;
         app.check_lists().await.map_err(|problems| Failure::wrong_use(problems.join("\n")))?;
         let announcement = folder.announce(&url, &token)?;

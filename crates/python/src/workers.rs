@@ -122,7 +122,8 @@ impl Workers {
         Ok(Program {
             org: OrgId::local(),
             toolset: "builtin".to_owned(),
-            generation: folder.display().to_string(),
+            // Named by what is in it, and so the same wherever it is.
+            generation: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             folder,
             entries: BUILTINS.iter().map(entry).collect(),
             needs: PythonNeeds::default(),

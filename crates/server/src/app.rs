@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use kitbag_cas::workspace::Limits;
@@ -27,6 +27,7 @@ use crate::edge::Counted;
 use crate::events::Events;
 use crate::gallery::Gallery;
 use crate::gateway::Gateway;
+use crate::nodes::{Beating, Line, NodeSettings, Nodes};
 use crate::page::PageFiles;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
@@ -66,6 +67,8 @@ pub struct Settings {
     pub calls: CallSettings,
     /// How MCP servers are looked after.
     pub servers: ServerSettings,
+    /// How this server and others on the same database get along.
+    pub nodes: NodeSettings,
     /// How runs of agents are looked after.
     pub runs: RunSettings,
     /// Where models are.
@@ -109,6 +112,16 @@ impl Settings {
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
+/// The same for those who must not keep it from ending.
+#[derive(Clone)]
+pub(crate) struct WeakApp(Weak<Inner>);
+
+impl WeakApp {
+    pub(crate) fn upgrade(&self) -> Option<App> {
+        self.0.upgrade().map(App)
+    }
+}
+
 struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
@@ -124,6 +137,8 @@ struct Inner {
     rights: Rights,
     settings: Settings,
     hosts: HostRule,
+    nodes: Nodes,
+    beating: Mutex<Option<Beating>>,
     workspaces: Workspaces,
     servers: Servers,
     toolsets: Toolsets,
@@ -137,6 +152,7 @@ struct Inner {
     stage: Stage,
     gateway: Gateway,
     metrics: Option<PrometheusHandle>,
+    stopping: AtomicBool,
     draining: AtomicBool,
     started: Timestamp,
 }
@@ -170,17 +186,12 @@ impl App {
         let hosts = HostRule::new(settings.address.ip(), &settings.allowed_hosts);
         let events = Events::new();
         let rules = Rules::new(&store, settings.organizations.clone(), settings.egress.clone());
-        let workspaces = Workspaces::new(
-            settings.data.clone(),
-            store.clone(),
-            settings.workspace_limits,
-            rules.clone(),
-            events.clone(),
-        );
+        let nodes = Nodes::new(&settings.data, &store, settings.nodes.clone());
+        let workspaces = Workspaces::new(&settings, &store, &rules, &events, &nodes);
         let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper());
         let toolsets =
             Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
-        let stage = Stage::new(&settings, workspaces.clone(), connector);
+        let stage = Stage::new(&settings, workspaces.clone(), connector, nodes.clone());
         let rooms = Rooms {
             workspaces: workspaces.clone(),
             toolsets: toolsets.clone(),
@@ -189,6 +200,7 @@ impl App {
             events: events.clone(),
             stage: stage.clone(),
             rules: rules.clone(),
+            nodes: nodes.clone(),
         };
         let calls = Calls::new(&settings, &store, rooms);
         let rooms = runs::Rooms {
@@ -216,6 +228,7 @@ impl App {
             rights: Rights::default(),
             settings,
             hosts,
+            beating: Mutex::default(),
             workspaces,
             servers,
             toolsets,
@@ -227,8 +240,10 @@ impl App {
             inbox,
             gallery,
             stage,
-            gateway: Gateway::new(),
+            gateway: Gateway::new(&nodes),
             metrics,
+            nodes,
+            stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             started: Timestamp::now(),
         }))
@@ -287,6 +302,27 @@ impl App {
         &self.0.rights
     }
 
+    /// Has everybody who stays looked at again, at the other nodes too.
+    pub(crate) fn rights_changed(&self) {
+        self.events().tell_others(&OrgId::local(), || Line::Rights);
+        self.rights().changed();
+    }
+
+    /// This node and the others.
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.0.nodes
+    }
+
+    /// The same server, for those who must not keep it from ending.
+    pub(crate) fn downgrade(&self) -> WeakApp {
+        WeakApp(Arc::downgrade(&self.0))
+    }
+
+    /// Has what keeps this node alive go on until the server ends.
+    pub(crate) fn keep_beating(&self, beating: Beating) {
+        *self.0.beating.lock().unwrap_or_else(PoisonError::into_inner) = Some(beating);
+    }
+
     /// How often somebody may still be wrong about a password.
     pub(crate) fn tries(&self) -> &Tries {
         &self.0.tries
@@ -321,6 +357,7 @@ impl App {
         if let Err(error) = self.0.rules.changed(org).await {
             tracing::error!(%error, %org, "settings that were changed could not be read again");
         }
+        self.events().tell_others(org, || Line::Rules);
         let is_about = |section: &str| changed.iter().any(|key| key.starts_with(section));
         if is_about("network.") || is_about("resolution.") {
             self.tools_changed(org, "", "settings").await;
@@ -394,6 +431,9 @@ impl App {
         if let Err(error) = self.0.gallery.tidy_up().await {
             tracing::warn!(%error, "bundles that nothing published needs could not be removed");
         }
+        if let Err(error) = self.0.nodes.take_up(self).await {
+            tracing::warn!(%error, "what ran in this folder before could not be ended");
+        }
         if let Err(error) = self.0.calls.take_up().await {
             tracing::warn!(%error, "the calls of the server that ran before could not be looked after");
         }
@@ -408,6 +448,9 @@ impl App {
         }
         self.0.calls.shut_down().await;
         self.0.servers.shut_down().await;
+        // Last: until here nobody else may have what runs here.
+        self.0.beating.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.0.nodes.leave().await;
     }
 
     /// Connects the MCP servers of all organisations, in the background.
@@ -444,6 +487,16 @@ impl App {
         self.0.events.end();
         self.0.gateway.close();
         self.0.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on `/readyz` says no, and all else goes on.
+    pub(crate) fn will_stop(&self) {
+        self.0.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody new should come.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.0.stopping.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_draining(&self) -> bool {

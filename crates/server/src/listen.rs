@@ -75,7 +75,12 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let (stopping, asked_to_stop) = watch::channel(());
     let permits = Arc::new(Semaphore::new(most_connections()));
-    let mut stop = pin!(stop);
+    let mut stop = pin!(async {
+        stop.await;
+        app.will_stop();
+        app.nodes().drain(app.workers()).await;
+        sleep(app.settings().nodes.linger).await;
+    });
     loop {
         let (stream, peer, permit) = tokio::select! {
             () = &mut stop => break,

@@ -47,7 +47,7 @@ impl App {
     pub(crate) async fn delete_chat(&self, org: &OrgId, chat: ChatId, who: &str) -> Result<bool, WorkspaceError> {
         self.turns().end_chat(org, chat).await;
         self.calls().end_chat(org, chat).await;
-        let deleted = self.workspaces().lease(org, chat).await.delete_chat(who).await?;
+        let deleted = self.workspaces().lease(org, chat).await?.delete_chat(who).await?;
         if deleted {
             self.chat_gone(org, chat);
         }
@@ -62,7 +62,7 @@ impl App {
         }
         self.turns().end_chat(org, chat).await;
         self.calls().end_chat(org, chat).await;
-        let expired = self.workspaces().lease(org, chat).await.expire_chat(before, WHO).await?;
+        let expired = self.workspaces().lease(org, chat).await?.expire_chat(before, WHO).await?;
         if expired {
             self.chat_gone(org, chat);
         }
@@ -93,7 +93,11 @@ impl App {
                         if is_late() {
                             return Ok(Retained { more: true, ..done });
                         }
-                        let expired = self.expire_chat(&org, chat, before).await;
+                        let expired = match self.expire_chat(&org, chat, before).await {
+                            // Its holder deletes it.
+                            Err(WorkspaceError::Elsewhere(_)) => continue,
+                            expired => expired,
+                        };
                         done.chats += u64::from(expired.map_err(|source| RetainError::Chat { chat, source })?);
                     }
                     after = Some(last);

@@ -14,7 +14,7 @@ use crate::api::{
 };
 use crate::app::App;
 use crate::ops::{self, openapi::ApiDoc};
-use crate::{api, edge, gateway, page};
+use crate::{api, edge, gateway, nodes, page};
 
 /// The router of a server.
 pub fn router(app: App) -> Router {
@@ -34,6 +34,8 @@ pub fn router(app: App) -> Router {
         .route(&format!("{WELL_KNOWN}/v1/orgs/{{org}}/mcp-servers/{{serverKey}}/mcp"), get(metadata))
         .route("/sse", get(gateway::http::open_sse))
         .route("/messages", axum::routing::post(gateway::http::message))
+        .route(nodes::RUN, axum::routing::post(nodes::run_here))
+        .route(nodes::CANCEL, axum::routing::post(nodes::cancel_here))
         .route("/openapi.json", get(ops::openapi::serve))
         .route("/docs", get(ops::docs::with_slash))
         .route("/docs/", get(ops::docs::index))

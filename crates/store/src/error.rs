@@ -116,6 +116,9 @@ pub enum StoreError {
     /// Something that it belongs to is not there (any more).
     #[error("what it belongs to is not there")]
     Reference,
+    /// Whoever writes does not hold the chat any more: another node does, or may.
+    #[error("another server may have taken over this chat")]
+    LeaseLost,
     /// A stored value cannot be read; somebody else wrote it.
     #[error("the database holds an unreadable value in {column}")]
     Corrupt {

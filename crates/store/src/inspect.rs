@@ -29,7 +29,7 @@ pub struct Inspection {
     /// How the connections of the whole database server are used.
     pub connections: ServerConnections,
     /// The servers that said that they serve; none where the schema knows of none.
-    pub nodes: Option<Vec<Node>>,
+    pub nodes: Option<Vec<InspectedNode>>,
 }
 
 /// Connections of a database server.
@@ -45,7 +45,7 @@ pub struct ServerConnections {
 
 /// A server that shares the database.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Node {
+pub struct InspectedNode {
     /// Where others reach it.
     pub address: Option<String>,
     /// Its version.
@@ -101,7 +101,7 @@ async fn clock(pool: &PgPool) -> Result<(f64, f64), OpenError> {
     Ok(best)
 }
 
-async fn nodes(pool: &PgPool) -> Result<Option<Vec<Node>>, OpenError> {
+async fn nodes(pool: &PgPool) -> Result<Option<Vec<InspectedNode>>, OpenError> {
     let exists: bool = sqlx::query_scalar("SELECT to_regclass('public.nodes') IS NOT NULL").fetch_one(pool).await?;
     if !exists {
         return Ok(None);
@@ -112,6 +112,6 @@ async fn nodes(pool: &PgPool) -> Result<Option<Vec<Node>>, OpenError> {
     )
     .fetch_all(pool)
     .await?;
-    let node = |(address, version, is_alive, is_draining)| Node { address, version, is_alive, is_draining };
+    let node = |(address, version, is_alive, is_draining)| InspectedNode { address, version, is_alive, is_draining };
     Ok(Some(rows.into_iter().map(node).collect()))
 }

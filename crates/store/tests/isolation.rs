@@ -138,6 +138,12 @@ const FIXTURES: &[(&str, &str)] = &[
         "audit",
         "(organization_id, id, at, actor, action, subject, details) VALUES ('{org}', 'x', now(), 'x', 'x', 'x', '{}')",
     ),
+    (
+        "chat_leases",
+        "(organization_id, chat_id, node_id, home, epoch, taken_at) VALUES ('{org}', 'x', 'x', 'x', 1, now())",
+    ),
+    ("call_budgets", "(organization_id, thousandths, at) VALUES ('{org}', 1, now())"),
+    ("node_lines", "(organization_id, id, line) VALUES ('{org}', 'x', '{}')"),
 ];
 
 /// Tables whose rows may be added and read, and no more.

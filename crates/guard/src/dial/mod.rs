@@ -41,3 +41,21 @@ pub fn loopback_client() -> reqwest::Result<reqwest::Client> {
         .connect_timeout(Duration::from_secs(5))
         .build()
 }
+
+/// A client for other servers of the same installation, at addresses that its operator wrote. What they answer may go on and on, so there is
+/// no limit but that for connecting.
+#[allow(clippy::disallowed_methods, reason = "this is the room for it")]
+pub fn peer_client() -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        .http1_only()
+        .connect_timeout(Duration::from_secs(5))
+        .pool_idle_timeout(Duration::from_secs(20))
+        .build()
+}

@@ -56,6 +56,7 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let url = format!("http://{}", settings.address);
     let app = App::new(store.clone(), settings, Some(start_metrics()?));
 
+    app.join().await.doing("cannot be one of the servers of this database")?;
     app.tidy_up().await;
     app.check_lists().await.map_err(|problems| Failure::wrong_use(problems.join("\n")))?;
     let announcement = folder.announce(&url, &token)?;
@@ -136,7 +137,12 @@ pub(crate) async fn bind(settings: Settings) -> Result<(TcpListener, Settings), 
         _ => Failure::failed(format!("cannot listen on {}: {error}", settings.address)),
     })?;
     let address = listener.local_addr()?;
-    Ok((listener, Settings { address, ..settings }))
+    let mut nodes = settings.nodes.clone();
+    if let Some(url) = nodes.advertise.as_mut().filter(|url| url.port() == Some(0)) {
+        // It cannot fail: the URL has a host.
+        let _ = url.set_port(Some(address.port()));
+    }
+    Ok((listener, Settings { address, nodes, ..settings }))
 }
 
 /// Traces what happens from now on, if there is somewhere to send it.

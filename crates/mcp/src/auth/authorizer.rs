@@ -9,7 +9,7 @@ use url::Url;
 
 use super::error::AuthError;
 use super::http::{Egress, Http, LONGEST};
-use super::keeper::{Keeper, Kind, Slot};
+use super::keeper::{Alone, Keeper, Kind, Slot};
 use super::records::{TokenRecord, seconds};
 
 /// A server that wants tokens.
@@ -199,6 +199,11 @@ impl Authorizer {
     pub(super) async fn load_tokens(&self, server: &Server) -> Result<Option<Arc<TokenRecord>>, AuthError> {
         let found: Option<TokenRecord> = self.load(server, Kind::Tokens).await?;
         Ok(found.filter(|tokens| tokens.server == server.url.as_str()).map(Arc::new))
+    }
+
+    /// The right to renew them, among all processes that share what is kept.
+    pub(super) async fn alone(&self, server: &Server) -> Option<Alone> {
+        self.keeper.alone(&slot(server, Kind::Tokens)).await
     }
 
     pub(super) async fn load<T: serde::de::DeserializeOwned>(

@@ -51,10 +51,19 @@ pub struct Slot {
 #[error("{0}")]
 pub struct KeeperError(pub String);
 
+/// What is held by who is alone with a slot.
+pub type Alone = Box<dyn std::any::Any + Send>;
+
 /// Keeps values that hold secrets: seals them with the slot as context, and gives them back only for the same slot.
 pub trait Keeper: Send + Sync + 'static {
     /// What is in the slot. What cannot be unsealed any more (the master key is another one) is nothing: somebody signs in again.
     fn load<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Result<Option<Vec<u8>>, KeeperError>>;
+
+    /// The right to renew what is in a slot, which one has at a time among all that share what is kept, until it is dropped. Who has had to wait looks
+    /// at the slot again. Where one process keeps for itself there is nobody to wait for.
+    fn alone<'a>(&'a self, _slot: &'a Slot) -> Boxed<'a, Option<Alone>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Puts something in, in place of what was there.
     fn save<'a>(&'a self, slot: &'a Slot, value: Vec<u8>) -> Boxed<'a, Result<(), KeeperError>>;

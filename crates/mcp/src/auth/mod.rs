@@ -41,6 +41,6 @@ pub use challenge::Challenge;
 pub use client::{ClientSettings, Grant, Proof, RegisteredClient, SigningAlgorithm, client_document};
 pub use error::AuthError;
 pub use http::Egress;
-pub use keeper::{InMemory, Keeper, KeeperError, Kind, Slot};
+pub use keeper::{Alone, InMemory, Keeper, KeeperError, Kind, Slot};
 pub use revoke::Farewell;
 pub use tokens::ServerTokens;

@@ -80,6 +80,7 @@ impl Authorizer {
     async fn after_all(&self, server: &Server, settings: &ClientSettings) -> Result<Option<Secret>, AuthError> {
         let flight = self.flight(server);
         let _held = flight.lock.lock().await;
+        let _alone = self.alone(server).await;
         // While this one waited for its turn, another one may have found out.
         if let Some(answer) = self.at_once(&flight, server, settings, true) {
             return answer;
@@ -125,6 +126,7 @@ impl Authorizer {
     ) -> Result<Refusal, AuthError> {
         let flight = self.flight(server);
         let _held = flight.lock.lock().await;
+        let _alone = self.alone(server).await;
         let tokens = self.look(server, &flight).await?;
         let machine = settings.grant == Grant::Machine;
         let Some(tokens) = tokens else {

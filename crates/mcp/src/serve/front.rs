@@ -16,7 +16,7 @@ use super::message::{INVALID_REQUEST, Id, Incoming};
 use super::reply::{Events, First, Reply, Ties};
 use super::session::{Answering, Session};
 use super::sessions::Sessions;
-use super::suspended::{Suspended, digest, hand_over};
+use super::suspended::{Mark, Suspended, digest, hand_over};
 use super::{Ask, Fault, SESSIONS, STATELESS, Service, code, headers, stateless};
 use crate::lasting::Lasting;
 
@@ -54,6 +54,7 @@ pub struct Front {
     pub(super) lines: Lines,
     suspended: Suspended,
     pub(super) limits: Limits,
+    mark: Option<Mark>,
 }
 
 impl Front {
@@ -61,7 +62,24 @@ impl Front {
     pub fn new(limits: Limits) -> Self {
         let sessions = Sessions::default();
         sessions.sweep(limits.idle);
-        Self { sessions, lines: Lines::default(), suspended: Suspended::default(), limits }
+        Self { sessions, lines: Lines::default(), suspended: Suspended::default(), limits, mark: None }
+    }
+
+    /// The same, whose sessions' names end with a dot and a mark, by which another server knows where one is, and the states of requests that
+    /// wait with an `@` and the mark.
+    #[must_use]
+    pub fn marked(self, mark: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        let mark: Mark = Arc::new(mark);
+        Self { suspended: self.suspended.marked(Arc::clone(&mark)), mark: Some(mark), ..self }
+    }
+
+    /// A name for a session that begins.
+    pub(super) fn name(&self) -> Result<String, Fault> {
+        let name = Sessions::name()?;
+        Ok(match self.mark.as_ref().and_then(|mark| mark()) {
+            Some(mark) => format!("{name}.{mark}"),
+            None => name,
+        })
     }
 
     /// Ends all sessions and streams.
@@ -162,7 +180,7 @@ impl Front {
         let made = async {
             let greeting = greeting(params.as_deref())?;
             let service = open().await?;
-            let session = self.join(Sessions::name()?, visit, greeting, service)?;
+            let session = self.join(self.name()?, visit, greeting, service)?;
             Ok::<_, Fault>((session.id().to_owned(), hello(&session)))
         };
         match made.await {

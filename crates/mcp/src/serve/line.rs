@@ -15,7 +15,6 @@ use super::front::{begin, greeting, hello, notified};
 use super::message::{INVALID_REQUEST, Id, Incoming, response};
 use super::reply::{KEEP_ALIVE, Reply};
 use super::session::Session;
-use super::sessions::Sessions;
 use super::{Fault, Front, Service, Visit, code};
 use crate::lasting::Lasting;
 
@@ -182,7 +181,7 @@ impl Front {
         let made = async {
             let (out, said) = mpsc::channel(WAITING);
             let line = Arc::new(Line {
-                id: Sessions::name()?,
+                id: self.name()?,
                 owner: visit.owner.to_owned(),
                 place: visit.place.to_owned(),
                 service: open().await?,

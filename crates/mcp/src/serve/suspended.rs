@@ -26,7 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const MOST: usize = 256;
 
 #[derive(Clone, Default)]
-pub(super) struct Suspended(Arc<Mutex<HashMap<String, Parked>>>);
+pub(super) struct Suspended(Arc<Mutex<HashMap<String, Parked>>>, Option<Mark>);
+
+/// What names end with, behind an `@`.
+pub(super) type Mark = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// A request that waits.
 pub(super) struct Parked {
@@ -56,6 +59,10 @@ pub(super) fn digest(method: &str, params: Option<&RawValue>) -> [u8; 32] {
 }
 
 impl Suspended {
+    pub(super) fn marked(self, mark: Mark) -> Self {
+        Self(self.0, Some(mark))
+    }
+
     /// Whether this is a name of ours.
     pub(super) fn is_name(state: &str) -> bool {
         state.starts_with(MARK)
@@ -72,7 +79,11 @@ impl Suspended {
         let mut random = [0; 24];
         getrandom::fill(&mut random)
             .map_err(|_| Fault::new(super::code::INTERNAL, "there is no randomness to be had").with_status(500))?;
-        let name = format!("{MARK}{}", URL_SAFE_NO_PAD.encode(random));
+        let mut name = format!("{MARK}{}", URL_SAFE_NO_PAD.encode(random));
+        if let Some(mark) = self.1.as_ref().and_then(|mark| mark()) {
+            name.push('@');
+            name.push_str(&mark);
+        }
         let requests: Map<String, Value> = exchange.questions(|questions| {
             let shown = questions.iter();
             shown.map(|one| (one.key.clone(), json!({"method": one.method, "params": one.params}))).collect()

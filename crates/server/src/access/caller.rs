@@ -97,6 +97,7 @@ impl<S> Caller<S> {
 }
 
 /// Who proved to be whom, in one organisation.
+#[derive(Clone)]
 pub(crate) struct Principal {
     pub(crate) org: OrgId,
     pub(crate) scopes: Scopes,
@@ -120,9 +121,16 @@ impl<S: Needs> FromRequestParts<App> for Caller<S> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let proven = authenticate(app, &parts.method, &parts.headers).await?;
-        let PathOf(mut path) = PathOf::<HashMap<String, String>>::from_request_parts(parts, app).await?;
-        let principal = proven.of(app, &path.remove("org").unwrap_or_default()).await?;
+        let known = parts.extensions.get::<Principal>().cloned();
+        let principal = match known {
+            // It was asked before, on the way here ([`crate::nodes`]).
+            Some(principal) => principal,
+            None => {
+                let proven = authenticate(app, &parts.method, &parts.headers).await?;
+                let PathOf(mut path) = PathOf::<HashMap<String, String>>::from_request_parts(parts, app).await?;
+                proven.of(app, &path.remove("org").unwrap_or_default()).await?
+            }
+        };
         if !S::admits(&principal) {
             let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
             app.refused(&principal, &parts.method, route, S::TAKES);

@@ -239,6 +239,7 @@ impl From<StoreError> for ApiError {
                 tracing::warn!(%cause, "the database is not available");
                 Self::new(Code::Unavailable, "the database does not answer; try again")
             }
+            StoreError::LeaseLost => Self::new(Code::Unavailable, "another server took over here meanwhile; try again"),
             StoreError::Full => Self::new(Code::Unavailable, "the database's disk is full: nothing was written"),
             defect => Self::internal(defect),
         }

@@ -20,7 +20,7 @@ use super::input::QueryOf;
 use crate::access::caller::MayUse;
 use crate::access::stay::Stay;
 use crate::app::App;
-use crate::events::{Event, Sight};
+use crate::events::{Event, MISSED, Sight};
 
 /// How often a line is sent that says nothing but that the connection is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -59,7 +59,8 @@ pub(crate) struct EventsQuery {
 /// - `members_changed` `{"userId","reason"}`: `joined`, `role`, `removed`, or, with `userId` null, `invitations`.
 /// - `run_changed` `{"runId","chatId","state","attempt"}`: a run of an agent is in another state; what happens in it, `run_events` tells.
 /// - `executor_changed` `{"executorId","connected"}`: an executor was paired, came, went, or has another name or other labels.
-/// - `lagged` `{"missed"}`: so many events were missed, for they were not taken fast enough.
+/// - `lagged` `{"missed"}`: so many events were missed, for they were not taken fast enough; null: nobody knows how many, for another
+///   server on the same database could not be heard for a while.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/events", tag = "events",
     params(("org" = String, Path, description = "The organisation; `local` in the embedded mode."), EventsQuery),
@@ -96,6 +97,9 @@ struct Listener {
 
 impl Listener {
     fn concerns(&self, event: &Arc<Event>) -> bool {
+        if event.name == MISSED {
+            return true;
+        }
         event.org == self.org && (self.chat.is_none() || event.chat.is_none() || event.chat == self.chat)
     }
 }
@@ -123,7 +127,7 @@ async fn pass_on(app: App, mut listener: Listener, mut sight: Sight, sender: mps
             None if listener.stay.may_stay().await => None,
             None => return,
             Some(Ok(event)) if listener.concerns(&event) => {
-                sight.see(&app, &event).await.map(|data| named(event.name, &data))
+                sight.see(&app, &event).await.map(|data| named(&event.name, &data))
             }
             Some(Ok(_)) => None,
             Some(Err(RecvError::Lagged(missed))) => {

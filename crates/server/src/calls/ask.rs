@@ -106,8 +106,8 @@ impl Calls {
         let callable = self.0.toolsets.callable(org, ask.audience, &ask.tool).await?;
         self.check(&callable, &ask.args).await?;
         let rules = self.0.rules.of(org).await?;
-        self.0.pace.take(org, rules.calls_per_minute().as_ref())?;
-        let most = rules.concurrent_calls();
+        self.0.pace.take(org, rules.calls_per_minute().as_ref(), &self.0.nodes).await?;
+        let most = self.0.nodes.with_others(org, rules.concurrent_calls()).await?;
         if self.may_follow(&ask, &callable)
             && let Some(asked) = self.ask_behind(org, &ask, &callable, most.as_ref()).await?
         {
@@ -236,7 +236,7 @@ impl Calls {
             expires_at: asks_somebody.then(|| Timestamp::now().plus_seconds(timeout)),
             asked_by: ask.who.clone(),
             idempotency: ask.key.clone().map(|key| (key, ask.digest())),
-            node: self.0.node.to_string(),
+            node: self.0.nodes.id().to_string(),
         };
         let call = tx.insert_call(&new).await.map_err(|error| match error {
             StoreError::Exists if ask.key.is_some() => RecordError::KeyTaken,

@@ -87,7 +87,7 @@ impl Calls {
             finished_at: None,
             outcome: CallOutcome::default(),
         });
-        if !self.0.store.call_asked(org, Arc::clone(&call), &self.0.node).await {
+        if !self.0.store.call_asked(org, Arc::clone(&call), &self.0.nodes.id()).await {
             self.give_back(place);
             return Ok(None);
         }

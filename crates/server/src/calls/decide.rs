@@ -73,7 +73,7 @@ impl Calls {
         let edited = verdict.args.filter(|args| *args != call.args);
         self.check(&callable, edited.as_ref().unwrap_or(&call.args)).await?;
         let company = self.companies().get(&call.id).cloned();
-        let most = self.0.rules.of(org).await?.concurrent_calls();
+        let most = self.0.nodes.with_others(org, self.0.rules.of(org).await?.concurrent_calls()).await?;
         let place = self.take_place(org, call.chat_id, call.id, &callable, company, most.as_ref())?;
         let decision = Decision { approved: true, by: verdict.who, at: Timestamp::now() };
         match self.record_approval(org, &call, &decision, edited.as_ref()).await {
@@ -107,7 +107,7 @@ impl Calls {
             return Err(ApiError::new(Code::Conflict, message));
         }
         let edited = edited.map(|args| (args, args_digest(&call.tool_id, args)));
-        let approved = tx.approve_call(call.chat_id, call.id, decision, edited, &self.0.node).await?;
+        let approved = tx.approve_call(call.chat_id, call.id, decision, edited, &self.0.nodes.id()).await?;
         let Some(approved) = approved else { return Ok(None) };
         let mut details = details(&approved);
         if edited.is_some() {

@@ -9,13 +9,31 @@ use serde_json::json;
 use super::live::Live;
 use super::{Asked, Calls};
 use crate::api::error::{ApiError, Code};
+use crate::nodes::{CANCEL, Line};
 
 /// So long a call may take to be over after it was asked to end. A worker kills what does not go by itself long before.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Calls {
-    /// Takes a call back, whether it waits or runs. One that is over stays what it is.
+    /// Takes a call back, whether it waits or runs, at whichever node. One that is over stays what it is.
     pub(crate) async fn cancel(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+        who: &str,
+    ) -> Result<ToolCall, ApiError> {
+        match self.0.store.read(org).await?.call_node(chat, id).await? {
+            Some(node) if self.0.lives.find(org, chat, id).is_none() && self.0.nodes.peer(&node).is_some() => {
+                self.0.nodes.ask(&self.0.servers, &node, CANCEL, (org, chat, id), Some(who)).await;
+            }
+            _ => {}
+        }
+        self.cancel_here(org, chat, id, who).await
+    }
+
+    /// The same for one that waits, or runs here.
+    pub(crate) async fn cancel_here(
         &self,
         org: &OrgId,
         chat: ChatId,
@@ -37,7 +55,7 @@ impl Calls {
                 }
                 drop(tx);
                 // It was decided just now.
-                Box::pin(self.cancel(org, chat, id, who)).await
+                Box::pin(self.cancel_here(org, chat, id, who)).await
             }
             CallStatus::Running => match self.0.lives.find(org, chat, id) {
                 Some(live) => {
@@ -62,6 +80,13 @@ impl Calls {
 
     /// Ends the calls of a toolset that was changed or removed, and its workers.
     pub(crate) async fn end_toolset(&self, org: &OrgId, toolset: &str, what: &str) {
+        let line = || Line::ToolsetEnded { toolset: toolset.to_owned(), what: what.to_owned() };
+        self.0.events.tell_others(org, line);
+        self.end_toolset_here(org, toolset, what).await;
+    }
+
+    /// The same for what runs at this node.
+    pub(crate) async fn end_toolset_here(&self, org: &OrgId, toolset: &str, what: &str) {
         let why = CallError::new(CallErrorCode::Interrupted, format!("the toolset {toolset} was {what} while it ran"));
         let lives = self.0.lives.all(|live| live.key.0 == *org && live.toolset == toolset);
         lives.iter().for_each(|live| live.end(why.clone()));
@@ -100,7 +125,11 @@ impl Calls {
     /// Ends all calls, because the server ends.
     pub(crate) async fn interrupt(&self) {
         self.close();
-        let why = CallError::new(CallErrorCode::Interrupted, "the server stopped while it ran");
+        self.end_all(&CallError::new(CallErrorCode::Interrupted, "the server stopped while it ran")).await;
+    }
+
+    /// Ends all calls.
+    pub(crate) async fn end_all(&self, why: &CallError) {
         let lives = self.0.lives.all(|_| true);
         lives.iter().for_each(|live| live.end(why.clone()));
         all_over(&lives).await;

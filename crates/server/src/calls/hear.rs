@@ -116,7 +116,7 @@ mod tests {
         drop(sender);
         pass_on(events.clone(), (OrgId::local(), ChatId::generate(), ToolCallId::generate()), None, receiver).await;
         let progress = bus.recv().await.unwrap();
-        assert_eq!((progress.name, &progress.data["fraction"]), ("tool_call_progress", &json!(1.0)));
+        assert_eq!((&*progress.name, &progress.data["fraction"]), ("tool_call_progress", &json!(1.0)));
         let log = bus.recv().await.unwrap();
         assert_eq!(log.name, "tool_call_log");
         assert_eq!(log.data["lines"].as_array().unwrap().len(), LINES);

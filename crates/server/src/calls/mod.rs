@@ -8,11 +8,11 @@ mod ask;
 mod behind;
 mod company;
 mod decide;
+mod elsewhere;
 mod end;
 mod hear;
 mod live;
 mod mcp;
-mod node;
 mod pace;
 mod places;
 mod plan;
@@ -30,6 +30,7 @@ use crate::api::calls::ToolCallView;
 use crate::api::error::ApiError;
 use crate::app::Settings;
 use crate::events::Events;
+use crate::nodes::Nodes;
 use crate::recent::Recent;
 use crate::rules::Rules;
 use crate::servers::Servers;
@@ -148,6 +149,7 @@ pub(crate) struct Rooms {
     pub(crate) events: Events,
     pub(crate) stage: Stage,
     pub(crate) rules: Rules,
+    pub(crate) nodes: Nodes,
 }
 
 /// All calls of a server. Clones share them.
@@ -165,8 +167,7 @@ struct Inner {
     rules: Rules,
     settings: CallSettings,
     schemas: Schemas,
-    /// What this server is called in the records of calls.
-    node: Arc<str>,
+    nodes: Nodes,
     lives: Lives,
     /// Who made the calls that wait for a yes, as far as they wait too.
     companies: Mutex<HashMap<ToolCallId, Arc<Company>>>,
@@ -197,8 +198,7 @@ impl Calls {
     }
 
     pub(crate) fn new(settings: &Settings, store: &Store, rooms: Rooms) -> Self {
-        let Rooms { workspaces, toolsets, workers, servers, events, stage, rules } = rooms;
-        let node = node::name(&settings.data).into();
+        let Rooms { workspaces, toolsets, workers, servers, events, stage, rules, nodes } = rooms;
         let settings = settings.calls.clone();
         Self(Arc::new(Inner {
             store: store.clone(),
@@ -210,7 +210,7 @@ impl Calls {
             stage,
             rules,
             schemas: Schemas::default(),
-            node,
+            nodes,
             lives: Lives::default(),
             companies: Mutex::default(),
             queue: Queue::new(settings.max_queue_per_chat, settings.max_queue),

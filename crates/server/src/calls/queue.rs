@@ -52,8 +52,9 @@ impl Queue {
         let chat = (org.clone(), chat);
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let of_org = counted.of_org.get(org).copied().unwrap_or_default();
-        if let Some(quota) = quota.filter(|quota| of_org as u64 >= quota.most) {
-            let message = quota.told(&format!("{of_org} calls of this organisation run or wait"));
+        if let Some(quota) = quota.filter(|quota| of_org as u64 + quota.elsewhere >= quota.most) {
+            let running = of_org as u64 + quota.elsewhere;
+            let message = quota.told(&format!("{running} calls of this organisation run or wait"));
             return Err(ApiError::new(Code::QuotaExceeded, message).retry_after(1));
         }
         let of_chat = counted.of_chat.get(&chat).copied().unwrap_or_default();

@@ -17,6 +17,7 @@ use kitbag_python::{Job, Program};
 use kitbag_runner::Ran;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
 use super::behind::Record;
@@ -34,6 +35,9 @@ use crate::workspaces::{Lease, WorkspaceError};
 
 /// So often the end of a call is tried to be recorded, a second apart: the database may be away for a moment.
 const TRIES: u32 = 10;
+
+/// How long is waited before it is looked again who holds a chat.
+const ELSEWHERE: Duration = Duration::from_millis(200);
 
 /// A call's place among those that run or wait.
 pub(super) struct Place {
@@ -111,10 +115,22 @@ impl Calls {
         (program, entrypoint): (&Program, &Entrypoint),
     ) -> Result<(), RunError> {
         let (org, chat, id) = &live.key;
-        let lease = tokio::select! {
-            biased;
-            () = live.stopped() => None,
-            lease = self.turn(org, *chat) => Some(lease),
+        let until = Instant::now() + self.0.nodes.patience();
+        let lease = loop {
+            let lease = tokio::select! {
+                biased;
+                () = live.stopped() => None,
+                lease = self.turn(org, *chat) => Some(lease),
+            };
+            match lease.transpose() {
+                Err(WorkspaceError::Elsewhere(node)) if Instant::now() < until => {
+                    if self.run_elsewhere(live, &node).await? {
+                        return Ok(());
+                    }
+                    sleep(ELSEWHERE).await;
+                }
+                lease => break lease?,
+            }
         };
         let Some((lease, _place)) = lease else {
             let why = live.why().unwrap_or_else(|| CallError::new(CallErrorCode::Cancelled, "it was stopped"));
@@ -148,10 +164,10 @@ impl Calls {
     }
 
     /// Waits for the workspace, and then for a place among those that run.
-    async fn turn(&self, org: &OrgId, chat: ChatId) -> (Lease, Running) {
-        let lease = self.0.workspaces.lease(org, chat).await;
+    async fn turn(&self, org: &OrgId, chat: ChatId) -> Result<(Lease, Running), WorkspaceError> {
+        let lease = self.0.workspaces.lease(org, chat).await?;
         let place = self.0.places.take(org).await;
-        (lease, place)
+        Ok((lease, place))
     }
 
     async fn work(
@@ -302,6 +318,9 @@ impl RunError {
             }
             Self::Workspace(WorkspaceError::Cas(CasError::InUse { .. })) => {
                 CallError::new(CallErrorCode::Unavailable, "another process works with this workspace")
+            }
+            Self::Workspace(error @ (WorkspaceError::Lost | WorkspaceError::Elsewhere(_))) => {
+                CallError::new(CallErrorCode::Interrupted, error.to_string())
             }
             Self::Workspace(WorkspaceError::NoChat) => CallError::new(CallErrorCode::Cancelled, "the chat was deleted"),
             _ => CallError::new(CallErrorCode::Internal, "something went wrong around the tool; the log has the cause"),

@@ -13,15 +13,8 @@ impl Calls {
     /// Ends the calls that this server ran when it was cut off, and looks after those that wait for a yes. Only for whoever has
     /// the data folder alone.
     pub(crate) async fn take_up(&self) -> Result<(), StoreError> {
-        let why = CallError::new(CallErrorCode::Interrupted, "the server ended while it ran");
+        self.cut_off(self.0.nodes.home()).await?;
         for org in self.0.store.system().await?.organization_ids().await? {
-            let mut tx = self.0.store.write(&org).await?;
-            let cut_off = tx.interrupt_calls(&self.0.node, &why).await?;
-            tx.commit().await?;
-            if !cut_off.is_empty() {
-                tracing::warn!(%org, calls = cut_off.len(), "calls were cut off when the server ended");
-            }
-            self.end_calls_of_turns(&org).await?;
             self.expire(&org).await?;
             let ends = self.0.store.read(&org).await?.pending_ends().await?;
             ends.into_iter().for_each(|end| self.expire_later(&org, Some(end)));
@@ -29,11 +22,27 @@ impl Calls {
         Ok(())
     }
 
+    /// Ends the calls that a server made which is over.
+    pub(crate) async fn cut_off(&self, node: &str) -> Result<(), StoreError> {
+        let why = CallError::new(CallErrorCode::Interrupted, "the server ended while it ran");
+        for org in self.0.store.system().await?.organization_ids().await? {
+            let mut tx = self.0.store.write(&org).await?;
+            let cut_off = tx.interrupt_calls(node, &why).await?;
+            tx.commit().await?;
+            if !cut_off.is_empty() {
+                tracing::warn!(%org, calls = cut_off.len(), "calls were cut off when the server ended");
+            }
+            cut_off.iter().for_each(|call| self.tell(&org, call));
+            self.end_calls_of_turns(&org, node).await?;
+        }
+        Ok(())
+    }
+
     /// Ends the calls that waited for a yes while a turn waited for them: the turn was cut off, so nobody would be told what they gave.
-    async fn end_calls_of_turns(&self, org: &OrgId) -> Result<(), StoreError> {
+    async fn end_calls_of_turns(&self, org: &OrgId, node: &str) -> Result<(), StoreError> {
         let why = CallError::new(CallErrorCode::Interrupted, "the server ended while the turn that asked for it ran");
         let mut tx = self.0.store.write(org).await?;
-        for call in tx.waiting_calls_of(&self.0.node).await? {
+        for call in tx.waiting_calls_of(node).await? {
             let message = tx.message(call.chat_id, call.message_id).await?;
             if message.is_some_and(|message| is_being_written(&message.content)) {
                 tx.end_call(call.chat_id, call.id, CallStatus::Pending, &why).await?;

@@ -20,7 +20,7 @@ use tower_http::compression::Compression;
 
 use crate::api::error::ApiError;
 use crate::app::App;
-use crate::stage;
+use crate::{nodes, stage};
 
 pub(crate) use observe::Counted;
 pub(crate) use panic::words;
@@ -29,9 +29,21 @@ pub(crate) use panic::words;
 pub(crate) async fn frame(State(app): State<App>, request: Request, next: Next) -> Response {
     // First: what is for the stage must not get as far as the API's own rules and headers.
     if let Some(label) = stage::label(&app, &request) {
-        return Box::pin(stage::answer(app.stage(), &label, request)).await;
+        return Box::pin(staged(&app, &label, request)).await;
     }
     observe::observe(&app, request, |request| answer(&app, request, next)).await
+}
+
+/// What the stage answers, which may be another node's.
+async fn staged(app: &App, label: &str, mut request: Request) -> Response {
+    let (label, mark) = label.split_once('-').unwrap_or((label, ""));
+    if app.nodes().are_several() && request.headers_mut().remove(nodes::SEAL).is_none() {
+        match nodes::pass_to_stage(app, mark, request).await {
+            nodes::Passed::Here(here) => request = here,
+            nodes::Passed::Answered(response) => return response,
+        }
+    }
+    stage::answer(app.stage(), label, request).await
 }
 
 async fn answer(app: &App, request: Request, next: Next) -> Response {
@@ -65,6 +77,14 @@ async fn compressed(app: &App, request: Request, next: Next) -> Response {
 async fn admitted(app: &App, request: Request, next: Next) -> Response {
     let answering = async move {
         app.hosts().check(request.uri(), request.headers())?;
+        let request = match app.nodes().are_several() {
+            false => request,
+            // Boxed: few servers share a database.
+            true => match Box::pin(nodes::pass_on(app, request)).await {
+                nodes::Passed::Here(request) => request,
+                nodes::Passed::Answered(response) => return Ok(response),
+            },
+        };
         let mut request = large::refuse(app, request).await?;
         DefaultBodyLimit::max(app.settings().max_body_bytes).apply(&mut request);
         Ok::<_, ApiError>(next.run(request).await)

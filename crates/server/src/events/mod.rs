@@ -4,12 +4,16 @@
 
 mod sight;
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use kitbag_model::{ChatId, OrgId, ServerKey, UserId};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, Receiver, Sender};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+
+use crate::nodes::{Line, Nodes};
 
 pub(crate) use sight::Sight;
 
@@ -27,7 +31,7 @@ pub(crate) struct Event {
     pub(crate) chat: Option<ChatId>,
     /// The person whom alone it concerns, beside those who manage; none if it concerns everybody.
     pub(crate) private_to: Option<UserId>,
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) data: Value,
 }
 
@@ -48,7 +52,20 @@ pub(crate) struct Events {
     news: Sender<Arc<News>>,
     sender: Sender<Arc<Event>>,
     over: Arc<watch::Sender<bool>>,
+    /// The way to other nodes, where there can be some.
+    wire: Arc<OnceLock<Wire>>,
 }
+
+/// The way to other nodes.
+struct Wire {
+    lines: mpsc::Sender<(OrgId, Line)>,
+    nodes: Nodes,
+    /// Whether something was not told.
+    gap: Arc<AtomicBool>,
+}
+
+/// What nobody may publish: it says that something was missed.
+pub(crate) const MISSED: &str = "lagged";
 
 impl Events {
     pub(crate) fn new() -> Self {
@@ -56,12 +73,32 @@ impl Events {
             news: broadcast::channel(WAITING).0,
             sender: broadcast::channel(WAITING).0,
             over: Arc::new(watch::channel(false).0),
+            wire: Arc::default(),
+        }
+    }
+
+    /// Has other nodes hear what happens here. The flag says that something could not be told. None if they hear it already.
+    pub(crate) fn wire(&self, lines: mpsc::Sender<(OrgId, Line)>, nodes: Nodes) -> Option<Arc<AtomicBool>> {
+        let gap = Arc::new(AtomicBool::new(false));
+        self.wire.set(Wire { lines, nodes, gap: Arc::clone(&gap) }).ok().map(|()| gap)
+    }
+
+    fn peers(&self) -> Option<&Wire> {
+        self.wire.get().filter(|wire| wire.nodes.has_peers())
+    }
+
+    /// Tells other nodes, if there are any.
+    pub(crate) fn tell_others(&self, org: &OrgId, line: impl FnOnce() -> Line) {
+        if let Some(wire) = self.peers()
+            && wire.lines.try_send((org.clone(), line())).is_err()
+        {
+            wire.gap.store(true, Ordering::SeqCst);
         }
     }
 
     /// Whether anybody listens: what nobody hears need not be put together.
     pub(crate) fn has_listeners(&self) -> bool {
-        self.sender.receiver_count() > 0
+        self.sender.receiver_count() > 0 || self.peers().is_some()
     }
 
     /// How many listen.
@@ -112,14 +149,49 @@ impl Events {
         name: &'static str,
         data: Value,
     ) {
+        self.tell_others(org, || Line::Event { chat, private_to, name: name.to_owned(), data: data.clone() });
+        self.send(Event { org: org.clone(), chat, private_to, name: Cow::Borrowed(name), data });
+    }
+
+    /// The same for what concerns this node alone.
+    pub(crate) fn publish_here(&self, org: &OrgId, chat: Option<ChatId>, name: &'static str, data: Value) {
+        self.send(Event { org: org.clone(), chat, private_to: None, name: Cow::Borrowed(name), data });
+    }
+
+    /// Passes on what happened at another node.
+    pub(crate) fn pass_on(
+        &self,
+        org: &OrgId,
+        chat: Option<ChatId>,
+        private_to: Option<UserId>,
+        name: String,
+        data: Value,
+    ) {
+        self.send(Event { org: org.clone(), chat, private_to, name: Cow::Owned(name), data });
+    }
+
+    /// Says to everybody that something was missed, nobody knows what.
+    pub(crate) fn missed(&self) {
+        let data = json!({ "missed": null });
+        let name = Cow::Borrowed(MISSED);
+        self.send(Event { org: OrgId::local(), chat: None, private_to: None, name, data });
+    }
+
+    fn send(&self, event: Event) {
         // It fails if nobody listens, which is fine.
-        let _ = self.sender.send(Arc::new(Event { org: org.clone(), chat, private_to, name, data }));
+        let _ = self.sender.send(Arc::new(event));
     }
 
     /// Tools came, went or are other than before.
     pub(crate) fn tools_changed(&self, org: &OrgId, toolset: &str, reason: &str) {
+        self.tell_others(org, || Line::Tools { toolset: toolset.to_owned(), reason: reason.to_owned() });
+        self.tools_changed_elsewhere(org, toolset, reason);
+    }
+
+    /// The same where another node says so.
+    pub(crate) fn tools_changed_elsewhere(&self, org: &OrgId, toolset: &str, reason: &str) {
         self.told(News::Tools(org.clone()));
-        self.publish(org, None, "tools_changed", json!({ "toolsetId": toolset, "reason": reason }));
+        self.publish_here(org, None, "tools_changed", json!({ "toolsetId": toolset, "reason": reason }));
     }
 
     /// A chat came, went, or is other than before; `reason` is what happened to it.
@@ -140,6 +212,7 @@ impl Events {
             "source": change.source,
             "sourceRef": change.source_ref,
         });
+        self.tell_others(org, || Line::Files { chat });
         self.told(News::Files(org.clone(), chat));
         self.publish(org, Some(chat), "workspace_changed", data);
     }

@@ -60,7 +60,7 @@ impl Sight {
 
 /// The toolset that an event names. The calls of a chat are the chat's, whatever they called.
 fn toolset_of(event: &Event) -> Option<&str> {
-    match event.name {
+    match &*event.name {
         "tools_changed" | "toolset_progress" => event.data.get("toolsetId")?.as_str(),
         "mcp_server" => event.data.get("id")?.as_str()?.split('~').next(),
         _ => None,

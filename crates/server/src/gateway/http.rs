@@ -17,6 +17,7 @@ use super::view::View;
 use crate::access::stay::Stay;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::nodes::{FromNode, pass_to};
 
 /// A message of a client.
 pub(crate) async fn post(
@@ -30,6 +31,20 @@ pub(crate) async fn post(
     let guest = Guest::new(&app, &parts, named).await?;
     let (owner, place) = (guest.owner(), parts.uri.path().to_owned());
     let Some(body) = incoming(&app, &owner, &parts, body).await? else { return Ok(no_json()) };
+    let (mut parts, mut body) = (parts, body);
+    if app.nodes().has_peers()
+        && parts.extensions.get::<FromNode>().is_none()
+        && let Some(node) = Box::pin(super::carried::node_of(&app, &guest.org, &body)).await
+    {
+        match Box::pin(pass_to(&app, parts, body, node)).await {
+            Ok(response) => return Ok(response),
+            Err(here) => {
+                let (again, bytes) = here.into_parts();
+                parts = again;
+                body = axum::body::to_bytes(bytes, app.settings().max_body_bytes).await.unwrap_or_default();
+            }
+        }
+    }
     let visit = Visit { owner: &owner, place: &place, headers: &parts.headers };
     let reply = app.gateway().front.post(&visit, &body, || served(&app, guest, &owner, &parts.headers, &query));
     Ok(answered(reply.await, || staying(&app, org, &parts)))

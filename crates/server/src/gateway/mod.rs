@@ -7,6 +7,7 @@
 
 mod apps;
 mod beside;
+mod carried;
 mod chat;
 mod confirm;
 mod door;
@@ -30,6 +31,7 @@ mod view;
 use kitbag_mcp::serve::{Front, Limits};
 use kitbag_model::{ChatId, OrgId};
 
+use crate::nodes::Nodes;
 use crate::recent::Recent;
 use menu::Menus;
 use pace::Pace;
@@ -46,9 +48,10 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(nodes: &Nodes) -> Self {
+        let nodes = nodes.clone();
         Self {
-            front: Front::new(Limits::default()),
+            front: Front::new(Limits::default()).marked(move || nodes.mark()),
             menus: Menus::default(),
             pace: Pace::default(),
             chats: Recent::default(),

@@ -32,7 +32,7 @@ pub(crate) async fn healthz() -> Json<Health> {
     responses((status = 200, body = Health), (status = 503, body = ErrorBody)),
 )]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, ApiError> {
-    if app.is_draining() {
+    if app.is_stopping() || app.is_draining() {
         return Err(ApiError::new(Code::Unavailable, "the server is stopping"));
     }
     match tokio::time::timeout(PATIENCE, app.store().ping()).await {

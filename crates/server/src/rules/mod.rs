@@ -169,14 +169,14 @@ impl OrgRules {
     /// A quota to measure with.
     #[cfg(test)]
     pub(crate) fn allowing_calls(most: u64) -> Quota {
-        Quota { name: "callsPerMinute", most, is_own: true, org: OrgId::local() }
+        Quota { name: "callsPerMinute", most, elsewhere: 0, is_own: true, org: OrgId::local() }
     }
 
     /// Settings only lower: the operator may have allowed more when they were made.
     fn quota(&self, name: &'static str, own: Option<u64>, most: Option<u64>) -> Option<Quota> {
         let is_own = own.is_some_and(|own| most.is_none_or(|most| own <= most));
         let most = own.into_iter().chain(most).min()?;
-        Some(Quota { name, most, is_own, org: self.org.clone() })
+        Some(Quota { name, most, elsewhere: 0, is_own, org: self.org.clone() })
     }
 }
 
@@ -185,6 +185,8 @@ impl OrgRules {
 pub(crate) struct Quota {
     name: &'static str,
     pub(crate) most: u64,
+    /// How much of it other nodes have taken.
+    pub(crate) elsewhere: u64,
     is_own: bool,
     org: OrgId,
 }
@@ -192,7 +194,7 @@ pub(crate) struct Quota {
 impl Quota {
     /// What somebody is told who wanted more: which quota it is, its value, and who can change it.
     pub(crate) fn told(&self, what: &str) -> String {
-        let Self { name, most, is_own, org } = self;
+        let Self { name, most, is_own, org, .. } = self;
         let who = match is_own {
             true => "an owner or admin can change it in the organisation's settings",
             false => "the operator of this server can change it",

@@ -58,7 +58,9 @@ impl AgentRuns {
         let kept = self.keep(org, &new, snapshot).await;
         if kept.is_err() && own {
             // Nobody will ever hear of it.
-            let _ = self.0.workspaces.lease(org, chat).await.delete_chat(who).await;
+            if let Ok(lease) = self.0.workspaces.lease(org, chat).await {
+                let _ = lease.delete_chat(who).await;
+            }
         }
         let run = kept?;
         self.tell_state(org, &run);

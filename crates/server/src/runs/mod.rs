@@ -32,6 +32,7 @@ pub(crate) use ask::Ask;
 pub(crate) use link::LARGEST_MESSAGE;
 
 use crate::events::Events;
+use crate::nodes::Line;
 use crate::rules::Rules;
 use crate::stage::Stage;
 use crate::toolsets::Toolsets;
@@ -126,8 +127,20 @@ impl AgentRuns {
 
     /// Something was written down of a run.
     fn tell(&self, org: &OrgId, run: RunId) {
+        self.0.events.tell_others(org, || Line::Run { run });
         // It fails if nobody follows one, which is fine.
         let _ = self.0.news.send((org.clone(), run));
+    }
+
+    /// Something was written down of a run by another node.
+    pub(crate) fn heard_elsewhere(&self, org: &OrgId, run: RunId) {
+        let _ = self.0.news.send((org.clone(), run));
+        self.wake();
+    }
+
+    /// Something may have been, and nobody knows what.
+    pub(crate) fn look_again(&self) {
+        self.wake();
     }
 
     /// A run is in another state.

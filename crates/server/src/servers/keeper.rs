@@ -3,23 +3,28 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use kitbag_mcp::auth::{Keeper, KeeperError, Slot};
+use kitbag_mcp::auth::{Alone, Keeper, KeeperError, Slot};
 use kitbag_mcp::connection::Boxed;
 use kitbag_model::Secret;
 use kitbag_store::Store;
 use kitbag_vault::Vault;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
+
+/// So many renew something at the same time.
+const MOST_ALONE: usize = 4;
 
 pub(super) struct StoreKeeper {
     store: Store,
     data: PathBuf,
     given: Option<Secret>,
     vault: OnceCell<Arc<Vault>>,
+    /// Each who is alone takes a connection, and needs another for what it does.
+    alone: Arc<Semaphore>,
 }
 
 impl StoreKeeper {
     pub(super) fn new(store: Store, data: PathBuf, given: Option<Secret>) -> Self {
-        Self { store, data, given, vault: OnceCell::new() }
+        Self { store, data, given, vault: OnceCell::new(), alone: Arc::new(Semaphore::new(MOST_ALONE)) }
     }
 
     /// The vault, which is opened when somebody first needs it.
@@ -45,6 +50,22 @@ impl Keeper for StoreKeeper {
                 tracing::warn!(%error, server = %slot.server, "what was kept of a sign-in cannot be opened any more");
             }
             Ok(opened.ok().map(|plain| plain.to_vec()))
+        })
+    }
+
+    fn alone<'a>(&'a self, slot: &'a Slot) -> Boxed<'a, Option<Alone>> {
+        Box::pin(async move {
+            let nodes = self.store.nodes()?;
+            let permit = Arc::clone(&self.alone).acquire_owned().await.ok();
+            let name = format!("{} {} {}", slot.org, slot.kind.as_str(), slot.server);
+            match nodes.alone(&name).await {
+                Ok(alone) => Some(Box::new((alone, permit)) as Alone),
+                Err(error) => {
+                    // Better twice than never.
+                    tracing::warn!(%error, server = %slot.server, "other servers may renew a sign-in at the same time");
+                    None
+                }
+            }
         })
     }
 

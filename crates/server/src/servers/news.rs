@@ -22,7 +22,8 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
                 Change::Status { org, key, status, reason, since } => {
                     tracing::info!(server = %key, %status, reason, "an MCP server changed");
                     let data = json!({ "id": key, "status": status.as_str(), "reason": reason, "since": since });
-                    events.publish(&org, None, "mcp_server", data);
+                    // Every node has connections of its own.
+                    events.publish_here(&org, None, "mcp_server", data);
                 }
                 Change::Told { org, key, method, params } => events.told(News::Told { org, key, method, params }),
                 Change::Agreed { org, key, launch, revision } => {

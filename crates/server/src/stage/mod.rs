@@ -36,6 +36,7 @@ pub(crate) use plan::{Draft, Made, TOOLSET, WORKSPACE};
 use self::domain::Names;
 use self::grants::{Grant, Grants, Page, Show};
 use crate::app::Settings;
+use crate::nodes::Nodes;
 use crate::workspaces::{WorkspaceError, Workspaces};
 
 /// So many connections go through frames at a time.
@@ -83,6 +84,7 @@ struct Inner {
     grants: Mutex<Grants>,
     frames: Arc<Semaphore>,
     is_open: AtomicBool,
+    nodes: Nodes,
 }
 
 /// What a frame shows.
@@ -94,7 +96,7 @@ enum Target {
 }
 
 impl Stage {
-    pub(crate) fn new(settings: &Settings, workspaces: Workspaces, connector: Connector) -> Self {
+    pub(crate) fn new(settings: &Settings, workspaces: Workspaces, connector: Connector, nodes: Nodes) -> Self {
         Self(Arc::new(Inner {
             names: Names::new(settings),
             frame_allow: settings.frame_allow.clone(),
@@ -103,7 +105,16 @@ impl Stage {
             grants: Mutex::default(),
             frames: Arc::new(Semaphore::new(MOST_FRAMES)),
             is_open: AtomicBool::new(false),
+            nodes,
         }))
+    }
+
+    /// Where a label is found. Where there are several nodes, it says which one knows it.
+    fn origin_of(&self, label: &str) -> String {
+        match self.0.nodes.short_mark() {
+            Some(mark) => self.0.names.origin(&format!("{label}-{mark}")),
+            None => self.0.names.origin(label),
+        }
     }
 
     /// Says that the server is listening: from now on there are addresses. A command that answers itself has none.
@@ -163,7 +174,7 @@ impl Stage {
         let show = Show::App { page: page.to_owned(), policy: app::policy(declared) };
         // A call may also have a plan, with an address of its own.
         let label = self.grants().open(Instant::now(), org, chat, &format!("app {call}"), show);
-        self.0.is_open.load(Ordering::Relaxed).then(|| format!("{}/", self.0.names.origin(&label)))
+        self.0.is_open.load(Ordering::Relaxed).then(|| format!("{}/", self.origin_of(&label)))
     }
 
     /// Forgets everything that a chat shows.
@@ -186,7 +197,7 @@ impl Stage {
     fn open_html(&self, org: &OrgId, chat: ChatId, call: &str, plan: &RenderPlan) -> Result<String, NotShown> {
         let show = Show::Page { page: page_of(plan)?, data: plan.config.get("data").cloned().unwrap_or_default() };
         let label = self.grants().open(Instant::now(), org, chat, call, show);
-        Ok(format!("{}/", self.0.names.origin(&label)))
+        Ok(format!("{}/", self.origin_of(&label)))
     }
 
     /// The address of a frame, and the one it stands for.
@@ -204,7 +215,7 @@ impl Stage {
             }
             Target::Port(port, path) => {
                 let label = self.grants().open(Instant::now(), org, chat, call, Show::Frame { port });
-                Ok((format!("{}{path}", self.0.names.origin(&label)), format!("http://localhost:{port}{path}")))
+                Ok((format!("{}{path}", self.origin_of(&label)), format!("http://localhost:{port}{path}")))
             }
         }
     }

@@ -14,9 +14,10 @@ use super::toolbox::Toolbox;
 use super::work::Work;
 use super::{Claim, Turn, Why};
 use crate::access::stay::Stay;
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, Code};
 use crate::api::messages::add::put;
 use crate::app::App;
+use crate::nodes::{HeldChat, NotHeld};
 use crate::resolution::Bounds;
 
 /// What a turn may take.
@@ -57,6 +58,12 @@ impl App {
     pub(crate) async fn begin_turn(&self, org: &OrgId, ask: AskTurn, stay: Stay) -> Result<Arc<Turn>, ApiError> {
         let no_chat = || ApiError::not_found("chat", &ask.chat.to_string());
         let stand = self.calls().stand(org, ask.chat).await?.ok_or_else(no_chat)?;
+        let held = match self.nodes().hold(org, ask.chat).await {
+            Ok(held) => held,
+            Err(NotHeld::NoChat) => return Err(no_chat()),
+            Err(NotHeld::Store(error)) => return Err(error.into()),
+            Err(error @ NotHeld::Elsewhere(_)) => return Err(ApiError::new(Code::Unavailable, error.to_string())),
+        };
         let claim = self.turns().claim(org, ask.chat)?;
         // Before anything is written: whoever has no key is told so and nothing is different.
         let provider = self.provider(org, ask.model.maker).await?;
@@ -65,7 +72,7 @@ impl App {
         let person = self.stand_at(org, &ask).await?;
         let history = History::read(self.store(), org, ask.chat, person, ask.model.maker).await?;
         toolbox.remember(history.found.iter().map(String::as_str));
-        let turn = self.start_turn(claim, ask, person, provider, bounds, toolbox, history).await?;
+        let turn = self.start_turn(claim, ask, person, provider, bounds, toolbox, history, held).await?;
         tokio::spawn(end_with_rights(Arc::clone(&turn), stay));
         Ok(turn)
     }
@@ -80,6 +87,7 @@ impl App {
         bounds: Bounds,
         toolbox: Toolbox,
         history: History,
+        held: Option<Arc<HeldChat>>,
     ) -> Result<Arc<Turn>, ApiError> {
         let (id, org) = (TurnId::generate(), claim.key.0.clone());
         let blocks = Blocks::new(Head::new(id, &ask.model, toolbox.told()));
@@ -94,7 +102,7 @@ impl App {
                 "model": blocks.head.model, "tools": blocks.head.tools,
             }),
         );
-        let work = Work::new(self.clone(), Arc::clone(&turn), ask, provider, bounds, toolbox, history, blocks);
+        let work = Work::new(self.clone(), Arc::clone(&turn), ask, provider, bounds, toolbox, history, blocks, held);
         tokio::spawn(kitbag_trace::carried(work.run()));
         Ok(turn)
     }

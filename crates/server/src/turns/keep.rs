@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use kitbag_store::StoreError;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -90,6 +91,12 @@ impl Work {
     pub(super) async fn keep(&mut self) -> Result<(), Ended> {
         let began = Instant::now();
         let mut tx = self.app.store().write(&self.turn.org).await?;
+        if let Some(held) = &self.held {
+            match tx.hold_chat(self.turn.chat, held.fence()).await {
+                Err(StoreError::LeaseLost) => return Err(Ended::By(Why::Lost)),
+                held => held?,
+            }
+        }
         let is_there = tx.rewrite_message(self.turn.chat, self.turn.message, &self.blocks.content()).await?;
         if !is_there {
             return Err(Ended::By(Why::Gone));

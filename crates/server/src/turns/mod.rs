@@ -54,6 +54,8 @@ pub(crate) enum Why {
     Revoked,
     /// Its chat was deleted.
     Gone,
+    /// Another node took the chat over.
+    Lost,
 }
 
 impl Why {
@@ -66,6 +68,7 @@ impl Why {
                 "the rights of whoever asked for this turn ended while it ran: a token, a session or a membership is over",
             ),
             Self::Gone => (Code::NotFound, "the chat of this turn was deleted while it ran"),
+            Self::Lost => (Code::Unavailable, "another server took the chat of this turn over while it ran"),
         };
         Some(TurnError { code: code.as_str().to_owned(), message: message.to_owned() })
     }

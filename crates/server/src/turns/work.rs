@@ -19,6 +19,7 @@ use super::toolbox::Toolbox;
 use super::{Turn, Why, explain};
 use crate::api::error::ApiError;
 use crate::app::App;
+use crate::nodes::HeldChat;
 use crate::resolution::Bounds;
 
 /// Everything of a turn that runs.
@@ -32,6 +33,8 @@ pub(super) struct Work {
     pub(super) said: Vec<Said>,
     pub(super) blocks: Blocks,
     pub(super) unkept: Unkept,
+    /// The right to write into the chat, where there are several nodes.
+    pub(super) held: Option<Arc<HeldChat>>,
     cancelled: watch::Receiver<Option<Why>>,
     stopping: watch::Receiver<bool>,
     until: Instant,
@@ -67,11 +70,12 @@ impl Work {
         toolbox: Toolbox,
         history: History,
         blocks: Blocks,
+        held: Option<Arc<HeldChat>>,
     ) -> Self {
         let (cancelled, stopping) = (turn.cancel.subscribe(), app.events().over());
         let until = Instant::now() + ask.limits.time;
         let (said, unkept) = (history.messages, Unkept::new());
-        Self { app, turn, ask, provider, bounds, toolbox, said, blocks, unkept, cancelled, stopping, until }
+        Self { app, turn, ask, provider, bounds, toolbox, said, blocks, unkept, held, cancelled, stopping, until }
     }
 
     /// Runs to its end.
@@ -134,6 +138,7 @@ impl Work {
         let error = |code: &str, message: String| Some(TurnError { code: code.to_owned(), message });
         let (state, stop, error) = match ended {
             Ended::Whole(stop) => (TurnState::Done, Some(stop), None),
+            Ended::By(why @ Why::Lost) => (TurnState::Interrupted, None, why.error()),
             Ended::By(why) => (TurnState::Cancelled, None, why.error()),
             Ended::Stopping => {
                 (TurnState::Interrupted, None, error("INTERRUPTED", "the server stopped while it ran".to_owned()))

@@ -106,7 +106,7 @@ impl Lease {
     ) -> Result<(ToolCall, Option<Manifest>), WorkspaceError> {
         self.step("state taken")?;
         let nodes = snapshot.filter(|_| new.is_some()).map_or(&[][..], |snapshot| &snapshot.tree.new_nodes);
-        let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+        let mut tx = self.write().await?;
         tx.add_nodes(self.0.chat, nodes).await?;
         let (call, manifest) = tx.finish_call(self.0.chat, id, outcome, new).await.map_err(|error| match error {
             // Somebody else said that it is over.

@@ -25,6 +25,12 @@ pub(crate) enum WorkspaceError {
     /// A tool is at work in it.
     #[error("the tool call {0} is at work in this workspace")]
     Busy(ToolCallId),
+    /// Another node works for this chat.
+    #[error("another server works for this chat just now")]
+    Elsewhere(String),
+    /// Another node took the chat over.
+    #[error("another server took this chat over meanwhile")]
+    Lost,
     /// The organisation's quota leaves no room for it.
     #[error("{0}. Deleting chats makes room, and so does collecting what no state of a workspace needs (gc)")]
     NoRoom(String),
@@ -67,6 +73,9 @@ impl From<WorkspaceError> for ApiError {
                 Self::new(Code::Conflict, message).with_details(serde_json::json!({ "callId": call.to_string() }))
             }
             error @ WorkspaceError::NameTaken(_) => Self::new(Code::Conflict, error.to_string()),
+            error @ (WorkspaceError::Elsewhere(_) | WorkspaceError::Lost) => {
+                Self::new(Code::Unavailable, format!("{error}; try again"))
+            }
             WorkspaceError::Store(error) => error.into(),
             WorkspaceError::Cas(error @ (CasError::Corrupt { .. } | CasError::Missing { .. } | CasError::Node(_))) => {
                 tracing::error!(%error, "a workspace is damaged");

@@ -11,6 +11,7 @@ use kitbag_cas::{CasError, Change, Entry, care, clear};
 use kitbag_model::{
     Action, ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, Timestamp, WorkPath,
 };
+use kitbag_store::{StoreError, WriteTx};
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
@@ -18,6 +19,7 @@ use tracing::Instrument;
 
 use super::nodes::StoredNodes;
 use super::{Slot, WorkspaceError, Workspaces};
+use crate::nodes::HeldChat;
 
 /// What a collection forgot.
 pub(crate) struct Collected {
@@ -49,7 +51,17 @@ pub(super) struct Held {
     pub(super) org: OrgId,
     pub(super) chat: ChatId,
     pub(super) slot: Arc<Slot>,
-    turn: Option<OwnedMutexGuard<()>>,
+    right: Right,
+}
+
+/// What may be done.
+pub(super) enum Right {
+    /// Everything, as the chat's holder where there are several nodes.
+    Change(#[allow(dead_code, reason = "it is held")] OwnedMutexGuard<()>, Option<Arc<HeldChat>>),
+    /// Nothing but looking: a tool is at work.
+    Look,
+    /// The same: another node holds the chat, or nobody could find out.
+    Elsewhere(WorkspaceError),
 }
 
 /// Does `work` to its end even if nobody waits for it any more. It is the task's at once: who waits holds only a handle.
@@ -64,19 +76,54 @@ pub(super) fn uncancelled<T: Send + 'static>(
 type Ready = (Option<Manifest>, PathBuf);
 
 impl Lease {
-    pub(super) fn new(
-        workspaces: Workspaces,
-        org: OrgId,
-        chat: ChatId,
-        slot: Arc<Slot>,
-        turn: Option<OwnedMutexGuard<()>>,
-    ) -> Self {
-        Self(Arc::new(Held { workspaces, org, chat, slot, turn }))
+    pub(super) fn new(workspaces: Workspaces, org: OrgId, chat: ChatId, slot: Arc<Slot>, right: Right) -> Self {
+        Self(Arc::new(Held { workspaces, org, chat, slot, right }))
     }
 
     /// Whether it is the right to change the workspace, and not only to look.
     pub(crate) fn may_change(&self) -> bool {
-        self.0.turn.is_some()
+        matches!(self.0.right, Right::Change(..))
+    }
+
+    /// Whether that is so because of another node.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self.0.right, Right::Elsewhere(_))
+    }
+
+    /// Why nothing may be changed.
+    pub(super) fn why_not(&self) -> WorkspaceError {
+        match &self.0.right {
+            Right::Elsewhere(WorkspaceError::Elsewhere(node)) => WorkspaceError::Elsewhere(node.clone()),
+            _ => WorkspaceError::Lost,
+        }
+    }
+
+    /// A transaction that writes as the chat's holder: it is refused if that is another one by now.
+    pub(crate) async fn write(&self) -> Result<WriteTx, WorkspaceError> {
+        let Held { workspaces, org, chat, right, .. } = &*self.0;
+        let mut tx = workspaces.store.write(org).await?;
+        if let Right::Change(_, Some(held)) = right {
+            match tx.hold_chat(*chat, held.fence()).await {
+                Err(StoreError::LeaseLost) => {
+                    workspaces.nodes.lost_chat(org, *chat, held);
+                    return Err(WorkspaceError::Lost);
+                }
+                held => held?,
+            }
+        }
+        Ok(tx)
+    }
+
+    /// Whether the folder must be made anew, whatever is known of it.
+    fn has_moved(&self) -> bool {
+        matches!(&self.0.right, Right::Change(_, Some(held)) if held.has_moved())
+    }
+
+    /// It was.
+    fn has_arrived(&self) {
+        if let Right::Change(_, Some(held)) = &self.0.right {
+            held.has_arrived();
+        }
     }
 
     /// The chat's active state; none before the first.
@@ -103,8 +150,9 @@ impl Lease {
 
     async fn do_restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
         let active = self.active().await?;
-        let root = root_of(active.as_ref());
-        self.work(move |workspace, nodes| restore(workspace, nodes, root)).await?;
+        let (root, moved) = (root_of(active.as_ref()), self.has_moved());
+        self.work(move |workspace, nodes| restore(workspace, nodes, root, moved)).await?;
+        self.has_arrived();
         Ok(active)
     }
 
@@ -171,7 +219,7 @@ impl Lease {
 
     async fn commit(&self, tree: &Tree, new: &NewManifest) -> Result<Manifest, WorkspaceError> {
         self.step("state taken")?;
-        let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+        let mut tx = self.write().await?;
         tx.add_nodes(self.0.chat, &tree.new_nodes).await?;
         let manifest = tx.keep_manifest(self.0.chat, new).await?;
         self.step("state written")?;
@@ -215,13 +263,14 @@ impl Lease {
             None => None,
         };
         drop(tx);
-        let root = root_of(active.as_ref());
+        let (root, moved) = (root_of(active.as_ref()), self.has_moved());
         let looked = self.work(move |workspace, nodes| {
-            restore(workspace, nodes, root)?;
+            restore(workspace, nodes, root, moved)?;
             workspace.open_up()?;
             Ok((take(workspace, nodes, root)?, workspace.path().to_owned()))
         });
         let (snapshot, folder) = looked.await?;
+        self.has_arrived();
         Ok(Some((self.keep_taken(active, &snapshot, Source::Edit, None).await?, folder)))
     }
 
@@ -287,7 +336,7 @@ impl Lease {
         let root = target.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
         drop(tx);
         self.go_to(root).await?;
-        let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+        let mut tx = self.write().await?;
         tx.set_active_leaf(self.0.chat, message).await?;
         self.step("switch written")?;
         tx.commit().await?;
@@ -358,7 +407,7 @@ impl Lease {
         }
         let dead: Vec<ContentHash> =
             kept.iter().map(|(hash, _)| *hash).filter(|hash| !needed.nodes.contains(hash)).collect();
-        let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+        let mut tx = self.write().await?;
         tx.sweep_nodes(self.0.chat, &dead).await?;
         self.step("nodes swept")?;
         tx.commit().await?;
@@ -411,7 +460,7 @@ impl Lease {
         let (lease, who) = (self.clone(), who.to_owned());
         uncancelled(async move {
             let Held { workspaces, org, chat, .. } = &*lease.0;
-            let mut tx = workspaces.store.write(org).await?;
+            let mut tx = lease.write().await?;
             let deleted = match untouched {
                 Some(before) => tx.expire_chat(*chat, before).await?,
                 None => tx.delete_chat(*chat).await?,
@@ -429,6 +478,7 @@ impl Lease {
                 lease.with_home(clear::doom).await?;
             }
             tx.commit().await?;
+            workspaces.nodes.forget_chat(org, *chat);
             lease.step("chat deleted")?;
             lease.remove().await.map(|()| true)
         })
@@ -493,9 +543,14 @@ fn root_of(manifest: Option<&Manifest>) -> ContentHash {
 }
 
 /// Makes the folder be a state, if it is known to be another or none.
-fn restore(workspace: &mut Workspace, nodes: &StoredNodes<'_>, root: ContentHash) -> Result<(), WorkspaceError> {
+fn restore(
+    workspace: &mut Workspace,
+    nodes: &StoredNodes<'_>,
+    root: ContentHash,
+    moved: bool,
+) -> Result<(), WorkspaceError> {
     let elsewhere = workspace.known_state().is_some_and(|known| known != root);
-    if workspace.is_torn()? || elsewhere {
+    if moved || workspace.is_torn()? || elsewhere {
         workspace.materialise(&root, nodes)?;
         workspace.settle()?;
     }

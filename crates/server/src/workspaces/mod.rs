@@ -25,13 +25,16 @@ use kitbag_model::{ChatId, ContentHash, OrgId, ToolCallId};
 use kitbag_store::Store;
 use tokio::sync::watch;
 
+use crate::app::Settings;
 use crate::events::Events;
 use crate::home;
+use crate::nodes::{HeldChat, Nodes, NotHeld};
 use crate::rules::{Quota, Rules};
 use meter::{Meter, Metered, Meters};
 
 pub(crate) use error::WorkspaceError;
 pub(crate) use lease::Lease;
+use lease::Right;
 pub(crate) use run::{Ended, RunEndError};
 pub(crate) use upload::Upload;
 
@@ -47,6 +50,7 @@ pub(crate) struct Workspaces {
     rules: Rules,
     meters: Meters,
     events: Events,
+    nodes: Nodes,
     open: Arc<Mutex<Slots>>,
 }
 
@@ -64,8 +68,17 @@ pub(crate) struct Slot {
 }
 
 impl Workspaces {
-    pub(crate) fn new(data: PathBuf, store: Store, limits: Limits, rules: Rules, events: Events) -> Self {
-        Self { data, store, limits, rules, meters: Meters::default(), events, open: Arc::default() }
+    pub(crate) fn new(settings: &Settings, store: &Store, rules: &Rules, events: &Events, nodes: &Nodes) -> Self {
+        Self {
+            data: settings.data.clone(),
+            store: store.clone(),
+            limits: settings.workspace_limits,
+            rules: rules.clone(),
+            meters: Meters::default(),
+            events: events.clone(),
+            nodes: nodes.clone(),
+            open: Arc::default(),
+        }
     }
 
     /// Has the quota of an organisation, if it has one, hold for whatever is kept from now on.
@@ -84,10 +97,22 @@ impl Workspaces {
     }
 
     /// Waits for the right to change a chat's workspace, however long a tool has it.
-    pub(crate) async fn lease(&self, org: &OrgId, chat: ChatId) -> Lease {
+    pub(crate) async fn lease(&self, org: &OrgId, chat: ChatId) -> Result<Lease, WorkspaceError> {
         let slot = self.slot(org, chat);
         let turn = Arc::clone(&slot.turn).lock_owned().await;
-        Lease::new(self.clone(), org.clone(), chat, slot, Some(turn))
+        let held = self.hold(org, chat).await?;
+        Ok(Lease::new(self.clone(), org.clone(), chat, slot, Right::Change(turn, held)))
+    }
+
+    /// Has this node hold the chat, where there may be others.
+    async fn hold(&self, org: &OrgId, chat: ChatId) -> Result<Option<Arc<HeldChat>>, WorkspaceError> {
+        match self.nodes.hold(org, chat).await {
+            Ok(held) => Ok(held),
+            // Whoever works with it finds out, and its folder may be all that is left.
+            Err(NotHeld::NoChat) => Ok(None),
+            Err(NotHeld::Elsewhere(node)) => Err(WorkspaceError::Elsewhere(node)),
+            Err(NotHeld::Store(error)) => Err(error.into()),
+        }
     }
 
     /// The right to change a chat's workspace, unless a tool has it: then whoever wants to change something is told at once.
@@ -96,6 +121,7 @@ impl Workspaces {
             let lease = self.look(org, chat).await;
             match lease.holder() {
                 _ if lease.may_change() => return Ok(lease),
+                _ if lease.is_elsewhere() => return Err(lease.why_not()),
                 Some(call) => return Err(WorkspaceError::Busy(call)),
                 // The call ended just now.
                 None => {}
@@ -112,7 +138,14 @@ impl Workspaces {
             turn = Arc::clone(&slot.turn).lock_owned() => Some(turn),
             _ = holder.wait_for(Option::is_some) => None,
         };
-        Lease::new(self.clone(), org.clone(), chat, slot, turn)
+        let right = match turn {
+            None => Right::Look,
+            Some(turn) => match self.hold(org, chat).await {
+                Ok(held) => Right::Change(turn, held),
+                Err(why) => Right::Elsewhere(why),
+            },
+        };
+        Lease::new(self.clone(), org.clone(), chat, slot, right)
     }
 
     /// How many workspaces are open, and of how many somebody has the lease.
@@ -190,7 +223,8 @@ impl Workspaces {
             });
             let chats = doomed.iter().filter_map(|home| home.file_name()?.to_str()?.parse::<ChatId>().ok());
             for chat in chats {
-                if let Err(error) = self.lease(&org, chat).await.finish_deletion().await {
+                let finished = async { self.lease(&org, chat).await?.finish_deletion().await };
+                if let Err(error) = finished.await {
                     tracing::warn!(%chat, %error, "the folder of a deleted chat could not be removed");
                 }
             }

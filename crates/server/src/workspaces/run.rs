@@ -81,7 +81,7 @@ impl Lease {
             Some(files) => Some(self.tree_of(files, ended.began_with).await?),
             None => None,
         };
-        let mut tx = self.0.workspaces.store.write(&self.0.org).await.map_err(WorkspaceError::from)?;
+        let mut tx = self.write().await?;
         let mut manifest = None;
         if let Some(tree) = &tree {
             tx.add_nodes(self.0.chat, &tree.new_nodes).await.map_err(WorkspaceError::from)?;

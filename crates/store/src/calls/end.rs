@@ -6,7 +6,7 @@ use super::read::{CallRow, columns};
 use super::write::to_json;
 use crate::error::StoreError;
 use crate::row::At;
-use crate::tx::{WriteTx, on};
+use crate::tx::{WriteTx, execute, on};
 
 impl WriteTx {
     /// Ends a call that is in a state, with an error. Nothing if it is in another one.
@@ -33,6 +33,23 @@ impl WriteTx {
              WHERE organization_id = $1 AND status = 'pending' AND expires_at <= $2 RETURNING ", columns!()))
             .bind(self.org.as_str()).bind(At(now)).bind(to_json(error)).fetch_all(c))?;
         rows.into_iter().map(ToolCall::try_from).collect()
+    }
+
+    /// Has another server run a call. Whether it is still the first one's.
+    pub async fn take_call(&mut self, chat: ChatId, id: ToolCallId, from: &str, to: &str) -> Result<bool, StoreError> {
+        let taken = execute!(
+            self,
+            sqlx::query(
+                "UPDATE tool_calls SET node_id = $5
+                 WHERE organization_id = $1 AND chat_id = $2 AND id = $3 AND node_id = $4 AND status = 'running'"
+            )
+            .bind(self.org.as_str())
+            .bind(chat.to_string())
+            .bind(id.to_string())
+            .bind(from)
+            .bind(to)
+        )?;
+        Ok(taken > 0)
     }
 
     /// Ends all calls that a server ran, and does not run any more. How many there were.

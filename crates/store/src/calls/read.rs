@@ -126,6 +126,14 @@ impl<Mode> Tx<Mode> {
         row.map(ToolCall::try_from).transpose()
     }
 
+    /// The server that runs a call; none if it does not run.
+    pub async fn call_node(&mut self, chat: ChatId, id: ToolCallId) -> Result<Option<String>, StoreError> {
+        Ok(on!(self, c => sqlx::query_scalar(
+            "SELECT node_id FROM tool_calls
+             WHERE organization_id = $1 AND chat_id = $2 AND id = $3 AND status = 'running'")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).fetch_optional(c))?)
+    }
+
     /// The call that was made under a caller's key.
     pub async fn tool_call_by_key(&mut self, chat: ChatId, key: &str) -> Result<Option<ToolCall>, StoreError> {
         let row: Option<CallRow> = on!(self, c => sqlx::query_as(concat!(

@@ -48,6 +48,7 @@ pub(crate) fn all() -> &'static [Migration] {
         17 "0017_agent_runs",
         18 "0018_toolset_builder",
         19 "0019_run_renderings",
+        20 "0020_nodes",
     ]
 }
 

@@ -79,7 +79,7 @@ fn connections(found: &Inspection) -> Check {
 
 fn nodes(found: &Inspection) -> Option<Check> {
     let nodes = found.nodes.as_ref()?;
-    let one = |node: &kitbag_store::Node| {
+    let one = |node: &kitbag_store::InspectedNode| {
         let address = node.address.as_deref().unwrap_or("no address");
         let state = match (node.is_alive, node.is_draining) {
             (false, _) => ", silent",

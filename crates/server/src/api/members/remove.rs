@@ -37,7 +37,7 @@ pub(crate) async fn remove_member(
     let member = tx.remove_member(user).await.map_err(|error| refused(error, &path.user))?;
     tx.audit(&caller.who, Action::MemberRemoved, &path.user, &json!({ "email": member.email })).await?;
     tx.commit().await?;
-    app.rights().changed();
+    app.rights_changed();
     app.stage().close_organization(&caller.org);
     app.events().members_changed(&caller.org, Some(user), "removed");
     Ok(StatusCode::NO_CONTENT)

@@ -47,7 +47,7 @@ pub(crate) async fn update_member(
     let details = json!({ "from": before.role.as_str(), "to": role.as_str(), "email": member.email });
     tx.audit(&caller.who, Action::MemberRoleChanged, &path.user, &details).await?;
     tx.commit().await?;
-    app.rights().changed();
+    app.rights_changed();
     app.events().members_changed(&caller.org, Some(user), "role");
     Ok(Json(member.into()))
 }

@@ -75,7 +75,10 @@ pub(crate) async fn put(app: &App, org: &OrgId, chat: ChatId, new: NewMessage) -
         // From here on the folder is what the database says, whatever happens to us.
         lease.change(|workspace| workspace.unsettle()).await?;
     }
-    let mut tx = app.store().write(org).await?;
+    let mut tx = match &lease {
+        Some(lease) => lease.write().await?,
+        None => app.store().write(org).await?,
+    };
     let message = tx.add_message(chat, &new).await.map_err(|error| match error {
         AddMessageError::NoChat => no_chat(),
         AddMessageError::NoParent => ApiError::invalid("parentId", "is not a message of this chat"),

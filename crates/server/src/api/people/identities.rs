@@ -76,6 +76,6 @@ pub(crate) async fn delete_identity(
         UnlinkError::Store(error) => error.into(),
     })?;
     tx.commit().await?;
-    app.rights().changed();
+    app.rights_changed();
     Ok(StatusCode::NO_CONTENT)
 }

@@ -55,6 +55,6 @@ pub(crate) async fn change_password(
     }
     tx.end_other_sessions(Some(signed_in.session)).await?;
     tx.commit().await?;
-    app.rights().changed();
+    app.rights_changed();
     Ok(StatusCode::NO_CONTENT)
 }

@@ -71,6 +71,6 @@ pub(crate) async fn end_session(
         return Err(not_found());
     }
     tx.commit().await?;
-    app.rights().changed();
+    app.rights_changed();
     Ok(StatusCode::NO_CONTENT)
 }

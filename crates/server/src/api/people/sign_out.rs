@@ -18,6 +18,6 @@ pub(crate) async fn sign_out(State(app): State<App>, Person(person): Person) -> 
     let mut tx = app.store().person(person.user).await?;
     tx.end_session(person.session).await?;
     tx.commit().await?;
-    app.rights().changed();
+    app.rights_changed();
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, set_cookie(&app, None)?)]).into_response())
 }

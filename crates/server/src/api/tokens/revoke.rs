@@ -45,7 +45,7 @@ pub(crate) async fn revoke_token(
     tx.revoke_token(id).await?;
     tx.audit(&caller.who, Action::TokenRevoked, &path.token, &json!({ "name": token.name })).await?;
     tx.commit().await?;
-    app.rights().changed();
+    app.rights_changed();
     app.stage().close_organization(&caller.org);
     Ok(StatusCode::NO_CONTENT)
 }

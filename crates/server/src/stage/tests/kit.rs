@@ -86,6 +86,7 @@ impl Theatre {
             resolution: crate::ResolutionSettings::default(),
             organizations: crate::OrganizationsRules::default(),
             mcp_rate: 0,
+            nodes: crate::NodeSettings::default(),
             runs: crate::runs::RunSettings::default(),
             models: Default::default(),
             issuers: Vec::new(),

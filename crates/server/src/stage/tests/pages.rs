@@ -140,7 +140,7 @@ async fn a_page_is_shut_in() {
 #[tokio::test]
 async fn artifacts_are_blobs_of_the_chat() {
     let theatre = Theatre::open(|_| ()).await;
-    let lease = theatre.app.workspaces().lease(&theatre.org, theatre.chat).await;
+    let lease = theatre.app.workspaces().lease(&theatre.org, theatre.chat).await.unwrap();
     let utf16: Vec<u8> = "\u{FEFF}<p>".encode_utf16().flat_map(u16::to_be_bytes).collect();
     let large = vec![b' '; MOST_PAGE_BYTES + 1];
     let hashes = lease.change(move |workspace| {

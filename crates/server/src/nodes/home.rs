@@ -1,4 +1,4 @@
-//! What this server is called in the records of calls. Several may share a database; after a crash each ends its own.
+//! What a data folder is called. Several servers may share a database; after a crash the next one on this folder knows what was begun here.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -30,7 +30,7 @@ pub(super) fn name(data: &Path) -> String {
     });
     let _ = fs::remove_file(&temporary);
     if let Err(error) = written {
-        tracing::warn!(%error, path = %path.display(), "calls that a crash cuts off will not be found again");
+        tracing::warn!(%error, path = %path.display(), "what a crash cuts off will not be found again");
     }
     read().unwrap_or(name)
 }

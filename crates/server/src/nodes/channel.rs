@@ -1,0 +1,73 @@
+//! The way from one node to another. What a node sends carries a seal, made with the installation's master key for this very node, method and
+//! address, a moment ago; so nobody else can speak as a node, and what was overheard is good for nothing else.
+//!
+//! A request that is passed on keeps its own token or cookie, which is looked at again where it is answered: a node lends nobody any rights.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::http::{HeaderName, HeaderValue, Method, Request};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::Nodes;
+use crate::access::client::Peer;
+use crate::api::error::{ApiError, Code};
+use crate::app::App;
+use crate::servers::Servers;
+
+/// The seal.
+pub(crate) const SEAL: HeaderName = HeaderName::from_static("x-kitbag-node");
+
+/// So old a seal may be, by whichever clock is ahead.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// Says that a request comes from another node, and so is not passed on again.
+#[derive(Clone, Debug)]
+pub(crate) struct FromNode(pub(crate) String);
+
+fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
+}
+
+/// The seal of a request to `target`, which began with `client`.
+pub(super) async fn seal(
+    (servers, nodes): (&Servers, &Nodes),
+    target: &str,
+    method: &Method,
+    path: &str,
+    client: Option<SocketAddr>,
+) -> Result<HeaderValue, ApiError> {
+    let vault = servers.vault().await.map_err(ApiError::internal)?;
+    let client = client.map(|client| client.to_string()).unwrap_or_default();
+    let plain = format!("{} {} {client}", now(), nodes.id());
+    let sealed = vault.seal(&["node", target, method.as_str(), path], plain.as_bytes());
+    HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(sealed)).map_err(ApiError::internal)
+}
+
+/// Opens the seal of a request, which is then known to come from a node, for a client elsewhere.
+pub(super) async fn open<B>(app: &App, request: &mut Request<B>) -> Result<(), ApiError> {
+    let forged = || ApiError::new(Code::Forbidden, "only nodes of this installation may speak as one");
+    let sealed = request.headers_mut().remove(SEAL).ok_or_else(forged)?;
+    let sealed = URL_SAFE_NO_PAD.decode(sealed.as_bytes()).map_err(|_| forged())?;
+    let vault = app.servers().vault().await.map_err(ApiError::internal)?;
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let opened = vault.unseal(&["node", &app.nodes().id(), request.method().as_str(), path], &sealed);
+    let opened = opened.map_err(|error| {
+        tracing::warn!(%error, "a request that says it comes from a node does not; have all nodes the same master key?");
+        forged()
+    })?;
+    let text = std::str::from_utf8(&opened).map_err(|_| forged())?;
+    let mut parts = text.splitn(3, ' ');
+    let at: u128 = parts.next().and_then(|at| at.parse().ok()).ok_or_else(forged)?;
+    let from = parts.next().ok_or_else(forged)?.to_owned();
+    if at.abs_diff(now()) > FRESH.as_millis() {
+        tracing::warn!(from, "a request of another node is too old; are the clocks of all machines right?");
+        return Err(forged());
+    }
+    if let Some(client) = parts.next().and_then(|client| client.parse().ok()) {
+        request.extensions_mut().insert(Peer(client));
+    }
+    request.extensions_mut().insert(FromNode(from));
+    Ok(())
+}

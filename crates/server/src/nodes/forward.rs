@@ -1,0 +1,356 @@
+//! A request that only another node can answer is passed on to it, and its answer comes back as it is. It is passed on once: who gets it
+//! from a node answers it.
+//!
+//! What needs a chat's holder is known by its address. If nobody holds the chat, this node does from now on; if its holder went away before
+//! it heard anything of the request, it is waited for until somebody may hold the chat.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{MatchedPath, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use kitbag_model::{ChatId, OrgId, Scope};
+use tokio::time::{Instant, sleep};
+
+use super::channel::{self, SEAL};
+use super::{Nodes, NotHeld};
+use crate::access::caller::authenticate;
+use crate::access::client::Peer;
+use crate::api::error::{ApiError, Code};
+use crate::app::App;
+
+/// A body of so many bytes is kept until it was heard, so that it can be sent again.
+const KEPT: usize = 1 << 20;
+
+/// How long is waited before it is looked again who holds a chat.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Says that a node is about to stop and did nothing about a request.
+const DRAINING: HeaderName = HeaderName::from_static("x-kitbag-draining");
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// Concern one connection alone.
+const OF_CONNECTION: [HeaderName; 8] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Who must answer a request.
+enum Wanted {
+    /// The chat's holder, whoever that is from now on.
+    Holder(OrgId, ChatId),
+    /// The chat's holder, if there is one.
+    HolderIfAny(OrgId, ChatId),
+    /// This node, which has the session.
+    Node(String),
+}
+
+/// What became of a request.
+pub(crate) enum Passed {
+    /// It is to be answered here.
+    Here(Request),
+    Answered(Response),
+}
+
+/// Has another node answer a request, if it must.
+pub(crate) async fn pass_on(app: &App, mut request: Request) -> Passed {
+    if request.headers().contains_key(SEAL) {
+        return match channel::open(app, &mut request).await {
+            Ok(()) if app.is_draining() => Passed::Answered(draining()),
+            Ok(()) => Passed::Here(request),
+            Err(error) => Passed::Answered(error.into_response()),
+        };
+    }
+    if !app.nodes().has_peers() {
+        return Passed::Here(request);
+    }
+    let Some(wanted) = wanted(app, &mut request).await else { return Passed::Here(request) };
+    let (parts, body) = request.into_parts();
+    match Passing::new(app, parts, body).await {
+        Ok(passing) => passing.to(wanted).await,
+        Err(error) => Passed::Answered(error.into_response()),
+    }
+}
+
+/// Has one node answer a request whose body came whole. What comes back is to be answered here.
+pub(crate) async fn pass_to(app: &App, parts: Parts, body: Bytes, node: String) -> Result<Response, Request> {
+    let until = Instant::now() + 3 * app.nodes().0.settings.lease;
+    let passing = Passing { app, parts, body: Sent::Whole(body), until };
+    match passing.to(Wanted::Node(node)).await {
+        Passed::Here(request) => Err(request),
+        Passed::Answered(response) => Ok(response),
+    }
+}
+
+/// The same for a request of the stage, by the mark in its label.
+pub(crate) async fn pass_to_stage(app: &App, mark: &str, request: Request) -> Passed {
+    let Some(node) = app.nodes().marked(mark) else { return Passed::Here(request) };
+    let (parts, body) = request.into_parts();
+    match Passing::new(app, parts, body).await {
+        Ok(passing) => passing.to(Wanted::Node(node)).await,
+        Err(error) => Passed::Answered(error.into_response()),
+    }
+}
+
+fn draining() -> Response {
+    let mut response = ApiError::new(Code::Unavailable, "the server is stopping; try again").into_response();
+    response.headers_mut().insert(DRAINING, HeaderValue::from_static("1"));
+    response
+}
+
+/// Who must answer a request. Before anything is looked up for it, whoever asks has shown who they are.
+async fn wanted(app: &App, request: &mut Request) -> Option<Wanted> {
+    let route = request.extensions().get::<MatchedPath>()?.as_str();
+    if route.ends_with("/mcp") || route == "/messages" {
+        return session_of(request).map(Wanted::Node);
+    }
+    let tail = route.strip_prefix("/v1/orgs/{org}/chats/{chat}")?;
+    let looks = matches!(*request.method(), Method::GET | Method::HEAD);
+    if tail.is_empty() && request.method() != Method::DELETE {
+        return None;
+    }
+    let if_any = looks && !tail.starts_with("/workspace");
+    let mut parts = request.uri().path().split('/').skip(3);
+    let (org, chat) = (parts.next()?.to_owned(), parts.nth(1)?.parse().ok()?);
+    let proven = authenticate(app, request.method(), request.headers()).await.ok()?;
+    let principal = proven.of(app, &org).await.ok().filter(|who| who.scopes.contains(Scope::Use))?;
+    let org = principal.org.clone();
+    // The handler need not ask again.
+    request.extensions_mut().insert(principal);
+    Some(if if_any { Wanted::HolderIfAny(org, chat) } else { Wanted::Holder(org, chat) })
+}
+
+/// The node that a session's name says has it.
+fn session_of(request: &Request) -> Option<String> {
+    let named = request.headers().get(SESSION).and_then(|name| name.to_str().ok());
+    let asked = || request.uri().query()?.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
+    named.or_else(asked)?.split_once('.').map(|(_, node)| node.to_owned())
+}
+
+impl Nodes {
+    /// The end of the name of a session that begins here.
+    pub(crate) fn mark(&self) -> Option<String> {
+        self.0.store.as_ref().map(|_| self.id().to_string())
+    }
+
+    /// The end of a label of the stage, which has few letters to spare.
+    pub(crate) fn short_mark(&self) -> Option<String> {
+        self.mark().map(|id| short(&id).to_owned())
+    }
+
+    /// The other node whose labels end like this.
+    fn marked(&self, mark: &str) -> Option<String> {
+        let me = self.id();
+        let peers = self.peers();
+        let found = peers.iter().find(|node| *node.id != *me && !node.is_dead && short(&node.id) == mark);
+        found.map(|node| node.id.clone())
+    }
+}
+
+/// The random end of an id.
+fn short(id: &str) -> &str {
+    id.rsplit('-').next().unwrap_or_default()
+}
+
+/// A request on its way.
+struct Passing<'a> {
+    app: &'a App,
+    parts: Parts,
+    body: Sent,
+    until: Instant,
+}
+
+enum Sent {
+    /// It can be sent again.
+    Whole(Bytes),
+    /// It can be sent once.
+    Once(Body),
+    Gone,
+}
+
+/// Why there is no answer.
+enum Unanswered {
+    /// Nobody heard of it.
+    Unheard,
+    /// Somebody may have.
+    Heard,
+}
+
+impl<'a> Passing<'a> {
+    async fn new(app: &'a App, parts: Parts, body: Body) -> Result<Self, ApiError> {
+        let length = parts.headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        let none = length.is_none() && !parts.headers.contains_key(header::TRANSFER_ENCODING);
+        let body = match length {
+            Some(length) if length <= KEPT => {
+                let bytes = axum::body::to_bytes(body, KEPT).await;
+                Sent::Whole(bytes.map_err(|_| ApiError::new(Code::BadRequest, "the body did not come whole"))?)
+            }
+            None if none => Sent::Whole(Bytes::new()),
+            _ => Sent::Once(body),
+        };
+        Ok(Self { app, parts, body, until: Instant::now() + 3 * app.nodes().0.settings.lease })
+    }
+
+    fn here(self) -> Passed {
+        let body = match self.body {
+            Sent::Whole(bytes) => Body::from(bytes),
+            Sent::Once(body) => body,
+            Sent::Gone => Body::empty(),
+        };
+        Passed::Here(Request::from_parts(self.parts, body))
+    }
+
+    async fn to(mut self, wanted: Wanted) -> Passed {
+        let nodes = self.app.nodes();
+        loop {
+            let target = match &wanted {
+                Wanted::Node(node) if **node == *nodes.id() => return self.here(),
+                Wanted::Node(node) => node.clone(),
+                Wanted::Holder(org, chat) => match nodes.hold(org, *chat).await {
+                    Err(NotHeld::Elsewhere(node)) => node,
+                    Ok(_) | Err(NotHeld::NoChat) => return self.here(),
+                    Err(NotHeld::Store(error)) => return Passed::Answered(ApiError::from(error).into_response()),
+                },
+                Wanted::HolderIfAny(org, chat) => match nodes.holder_elsewhere(org, *chat).await {
+                    Ok(Some(node)) => node,
+                    Ok(None) => return self.here(),
+                    Err(error) => return Passed::Answered(ApiError::from(error).into_response()),
+                },
+            };
+            let Some(peer) = nodes.peer(&target) else {
+                // It is gone, or it came just now.
+                let found = nodes.look_around().await.is_ok() && nodes.peer(&target).is_some();
+                match &wanted {
+                    // Whoever has no session here is told so, and opens another.
+                    Wanted::Node(_) if !found => return self.here(),
+                    _ if found => continue,
+                    _ if Instant::now() > self.until => return Passed::Answered(unreachable()),
+                    _ => sleep(PAUSE).await,
+                }
+                continue;
+            };
+            let Some(address) = peer.address else {
+                tracing::warn!(node = target, "a node that others cannot reach (--advertise) works for this chat");
+                return Passed::Answered(unreachable());
+            };
+            let asked = self.ask(&target, &address).await;
+            let again = matches!(self.body, Sent::Whole(_)) && Instant::now() < self.until;
+            match asked {
+                Ok(response) if response.headers().contains_key(DRAINING) && again => sleep(PAUSE).await,
+                Ok(response) => return Passed::Answered(response),
+                Err(Unanswered::Unheard) if again => sleep(PAUSE).await,
+                Err(Unanswered::Heard) if again && self.parts.method.is_safe() => sleep(PAUSE).await,
+                Err(_) => return Passed::Answered(unreachable()),
+            }
+        }
+    }
+
+    /// Sends it to one node.
+    async fn ask(&mut self, target: &str, address: &str) -> Result<Response, Unanswered> {
+        let path = self.parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let client = self.parts.extensions.get::<Peer>().map(|peer| peer.0);
+        let speaker = (self.app.servers(), self.app.nodes());
+        let seal = channel::seal(speaker, target, &self.parts.method, path, client).await;
+        let seal = seal.map_err(|_| Unanswered::Unheard)?;
+        let mut headers = self.parts.headers.clone();
+        headers.remove(header::CONTENT_LENGTH);
+        let upgrade = self.parts.extensions.get::<OnUpgrade>().cloned().filter(|_| wants_websocket(&headers));
+        without_connection(&mut headers);
+        headers.insert(SEAL, seal);
+        if upgrade.is_some() {
+            speak_websocket(&mut headers);
+        }
+        let request = self.app.nodes().client().map_err(|error| {
+            tracing::error!(%error, "no other node can be asked");
+            Unanswered::Unheard
+        })?;
+        let request = request.request(self.parts.method.clone(), format!("{address}{path}")).headers(headers);
+        let request = match std::mem::replace(&mut self.body, Sent::Gone) {
+            Sent::Whole(bytes) => {
+                self.body = Sent::Whole(bytes.clone());
+                if bytes.is_empty() { request } else { request.body(bytes) }
+            }
+            Sent::Once(body) => request.body(reqwest::Body::wrap_stream(body.into_data_stream())),
+            Sent::Gone => return Err(Unanswered::Heard),
+        };
+        let nodes = self.app.nodes();
+        let response = tokio::select! {
+            response = request.send() => response,
+            // It may hang for ever, and is dead by now.
+            () = nodes.gone(target) => return Err(Unanswered::Heard),
+        };
+        let response = response.map_err(|error| {
+            tracing::warn!(%error, node = target, "a node could not be asked");
+            if error.is_connect() { Unanswered::Unheard } else { Unanswered::Heard }
+        })?;
+        let (status, mut headers) = (response.status(), response.headers().clone());
+        without_connection(&mut headers);
+        if let (Some(down), StatusCode::SWITCHING_PROTOCOLS) = (upgrade, status) {
+            speak_websocket(&mut headers);
+            tokio::spawn(async move {
+                if let (Ok(down), Ok(mut up)) = (down.await, response.upgrade().await) {
+                    let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(down), &mut up).await;
+                }
+            });
+            let mut answer = Response::new(Body::empty());
+            (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
+            return Ok(answer);
+        }
+        let mut answer = Response::new(Body::from_stream(response.bytes_stream()));
+        *answer.status_mut() = status;
+        *answer.headers_mut() = headers;
+        Ok(answer)
+    }
+}
+
+impl Nodes {
+    /// Waits until a node is dead or gone.
+    pub(super) async fn gone(&self, id: &str) {
+        let mut peers = self.0.peers.subscribe();
+        let _ = peers.wait_for(|all| !all.iter().any(|node| node.id == id && !node.is_dead)).await;
+    }
+
+    /// What asks other nodes. Their addresses are the operator's.
+    pub(super) fn client(&self) -> reqwest::Result<reqwest::Client> {
+        if let Some(client) = self.0.client.get() {
+            return Ok(client.clone());
+        }
+        let client = kitbag_guard::dial::peer_client()?;
+        Ok(self.0.client.get_or_init(|| client).clone())
+    }
+}
+
+/// What only one connection is concerned with stays on it.
+fn without_connection(headers: &mut HeaderMap) {
+    for name in OF_CONNECTION {
+        headers.remove(name);
+    }
+}
+
+fn wants_websocket(headers: &HeaderMap) -> bool {
+    headers.get(header::UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+fn speak_websocket(headers: &mut HeaderMap) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+}
+
+fn unreachable() -> Response {
+    let message = "the server that works for this chat or session cannot be reached; try again";
+    let mut response = ApiError::new(Code::Unavailable, message).retry_after(2).into_response();
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
+}

@@ -1,0 +1,163 @@
+//! The pulse of a node: it says that it is alive, and looks after those that are not.
+//!
+//! A node that was not heard of is declared dead by another, and never by one that was itself away a moment ago: after the database was away
+//! all of them are late. Whoever learns that it was declared dead ends everything that it had begun, and goes on under another name.
+
+use std::time::{Duration, Instant};
+
+use kitbag_model::{CallError, CallErrorCode};
+use kitbag_store::{Node, StoreError};
+use uuid::Uuid;
+
+use super::Nodes;
+use crate::app::{App, WeakApp};
+
+impl Nodes {
+    /// Beats for as long as there is somebody to beat for.
+    pub(crate) async fn beat(self, app: WeakApp) {
+        let Some(store) = self.0.store.clone() else { return };
+        let lease = self.0.settings.lease;
+        let period = lease / 3;
+        let mut steady_since = Instant::now();
+        let mut peers = self.0.peers.subscribe();
+        loop {
+            // Those who came or went are looked at at once.
+            let woken = async {
+                tokio::select! {
+                    _ = peers.changed() => {}
+                    () = self.0.beat_now.notified() => {}
+                }
+            };
+            let _ = tokio::time::timeout(period, woken).await;
+            let Some(app) = app.upgrade() else { return };
+            let renewed = tokio::time::timeout(lease, store.renew(&self.id(), lease)).await;
+            match renewed {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => {
+                    self.begin_anew(&app).await;
+                    steady_since = Instant::now();
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "the database could not be told that this node is alive");
+                    steady_since = Instant::now();
+                }
+                Err(_) => {
+                    tracing::warn!("the database does not answer, and cannot be told that this node is alive");
+                    steady_since = Instant::now();
+                }
+            }
+            let looked = async {
+                self.look_around().await?;
+                peers.mark_unchanged();
+                if steady_since.elapsed() > lease {
+                    self.look_after(&app).await?;
+                }
+                for ((org, chat), held) in self.too_many() {
+                    store.give_back(&org, chat, held.fence()).await?;
+                }
+                Ok::<_, StoreError>(())
+            };
+            if let Err(error) = looked.await {
+                tracing::warn!(%error, "the other nodes could not be looked after");
+            }
+        }
+    }
+
+    /// Ends what those had begun that were not heard of.
+    async fn look_after(&self, app: &App) -> Result<(), StoreError> {
+        let Some(store) = &self.0.store else { return Ok(()) };
+        let me = self.id();
+        for node in self.peers().iter().filter(|node| *node.id != *me && (node.is_late || node.is_dead)) {
+            if store.declare_dead(&node.id, false).await? {
+                self.clear_up_after(app, node).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The nodes that worked in this folder before: they are dead, for the folder is this one's alone.
+    pub(crate) async fn take_up(&self, app: &App) -> Result<(), StoreError> {
+        let Some(store) = &self.0.store else { return Ok(()) };
+        self.join().await?;
+        let me = self.id();
+        for node in self.peers().iter().filter(|node| *node.id != *me && node.home == self.home()) {
+            store.declare_dead(&node.id, true).await?;
+            self.clear_up_after(app, node).await?;
+        }
+        Ok(())
+    }
+
+    async fn clear_up_after(&self, app: &App, node: &Node) -> Result<(), StoreError> {
+        let Some(store) = &self.0.store else { return Ok(()) };
+        tracing::warn!(node = node.id, address = node.address, "a node is dead; what it had begun is ended");
+        app.calls().cut_off(&node.id).await?;
+        store.bury(&node.id).await?;
+        self.look_around().await
+    }
+
+    /// Waits, not for long, until this node is there again under another name.
+    pub(super) async fn come_back(&self) {
+        let before = self.id();
+        self.0.beat_now.notify_one();
+        let end = Instant::now() + self.0.settings.lease;
+        while Instant::now() < end && (self.id() == before || !*self.0.joined.lock().await) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// This node was declared dead. Others may have what it held, and said how its calls ended.
+    async fn begin_anew(&self, app: &App) {
+        let chats: Vec<_> = self.held().drain().map(|(key, _)| key).collect();
+        tracing::error!(
+            chats = chats.len(),
+            "another node took this one for dead; it ends what it had begun and goes on under another name"
+        );
+        self.0.lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(chats.iter().cloned());
+        for turn in app.running_turns() {
+            turn.cancel(crate::turns::Why::Lost);
+        }
+        let why = CallError::new(
+            CallErrorCode::Interrupted,
+            "the server that ran it was not heard of for too long, and another one took over",
+        );
+        app.calls().end_all(&why).await;
+        for (org, chat) in &chats {
+            app.workers().end_chat(org, *chat).await;
+        }
+        *self.0.id.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Uuid::now_v7().to_string().into();
+        *self.0.joined.lock().await = false;
+        while let Err(error) = self.join().await {
+            tracing::warn!(%error, "this node cannot come back yet");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        app.everything_changed().await;
+    }
+}
+
+/// Keeps a node alive until it is dropped.
+pub(crate) struct Beating(Vec<tokio::task::JoinHandle<()>>);
+
+impl App {
+    /// Becomes a node, and begins to hear the others.
+    pub async fn join(&self) -> Result<(), StoreError> {
+        if self.nodes().0.store.is_none() {
+            return Ok(());
+        }
+        let nodes = self.nodes().clone();
+        // First: whatever is remembered from here on is told if it changes.
+        let listening = nodes.listen().await?;
+        nodes.join().await?;
+        let beat = tokio::spawn(nodes.clone().beat(self.downgrade()));
+        let hear = tokio::spawn(nodes.hear(listening, self.downgrade()));
+        let tell = self.nodes().clone().tell(self.events());
+        let tasks = [Some(beat), Some(hear), tell].into_iter().flatten().collect();
+        self.keep_beating(Beating(tasks));
+        Ok(())
+    }
+}
+
+impl Drop for Beating {
+    fn drop(&mut self) {
+        self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}

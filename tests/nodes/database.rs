@@ -1,0 +1,86 @@
+//! A database that goes away and comes back.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kitbag_testkit::cluster::APP;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+
+use crate::kit::{CHATS, Installation, ask_nobody, begin, command, new_chat, output, over, until, until_there};
+
+/// A way to the database that can be cut.
+struct Way {
+    folder: tempfile::TempDir,
+    open: watch::Sender<bool>,
+}
+
+impl Way {
+    fn to(socket: PathBuf) -> Arc<Self> {
+        let way = Arc::new(Self { folder: tempfile::tempdir().unwrap(), open: watch::Sender::new(true) });
+        let listener = UnixListener::bind(way.folder.path().join(".s.PGSQL.5432")).unwrap();
+        let open = way.open.clone();
+        tokio::spawn(async move {
+            while let Ok((mut inner, _)) = listener.accept().await {
+                let (socket, mut open) = (socket.clone(), open.subscribe());
+                tokio::spawn(async move {
+                    if !*open.borrow_and_update() {
+                        return;
+                    }
+                    let mut outer = UnixStream::connect(&socket).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut inner, &mut outer) => {}
+                        _ = open.wait_for(|open| !*open) => {}
+                    }
+                });
+            }
+        });
+        way
+    }
+
+    fn url(&self, url: &str) -> String {
+        let (before, rest) = url.split_once('@').unwrap();
+        let (_, name) = rest.split_once('/').unwrap();
+        format!("{before}@{}/{name}", self.folder.path().to_str().unwrap().replace('/', "%2F"))
+    }
+}
+
+fn socket_of(url: &str) -> PathBuf {
+    let host = url.split_once('@').unwrap().1.split_once('/').unwrap().0;
+    Path::new(&host.replace("%2F", "/")).join(".s.PGSQL.5432")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_without_their_database_say_so_and_recover() {
+    let installation = Installation::new(2).await;
+    let url = installation.database.url(APP);
+    let way = Way::to(socket_of(url.expose()));
+    let servers = [0, 1].map(|node| installation.start_on(node, &way.url(url.expose()), &[]));
+    ask_nobody(&servers[0]).await;
+    let chats = [new_chat(&servers[0]).await, new_chat(&servers[1]).await];
+    for (server, chat) in servers.iter().zip(&chats) {
+        output(command(server, chat, "echo before >file").await);
+    }
+    let begun = begin(&servers[0], &chats[0], "touch begun; sleep 3; echo during >file").await;
+    until_there(&installation.folder(0).join("chats").join(&chats[0]).join("workspace/begun")).await;
+
+    // Longer than a node may be silent.
+    way.open.send_replace(false);
+    for server in &servers {
+        until("it is not ready", async || (server.get("/readyz").await.status == 503).then_some(())).await;
+        let refused = server.get(CHATS).await;
+        refused.expect_error(503, "UNAVAILABLE");
+        assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    }
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    way.open.send_replace(true);
+    for server in &servers {
+        until("it is ready", async || (server.get("/readyz").await.status == 200).then_some(())).await;
+    }
+    // Nobody was taken for dead, for all were away: what ran goes on to its end.
+    let ended = over(&servers[1], &begun).await;
+    assert_eq!(ended["status"], "success", "{ended}");
+    for (server, chat) in servers.iter().rev().zip(&chats) {
+        assert!(["during", "before"].contains(&&*output(command(server, chat, "cat file").await)));
+    }
+}

@@ -1,0 +1,64 @@
+//! Nodes that are killed, or seem to be.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::kit::{CHATS, begin, command, is_running, new_chat, nodes, output, over, until, until_there};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_node_takes_over_what_a_killed_one_held() {
+    let (installation, [mut first, second]) = nodes::<2>().await;
+    let chat = new_chat(&first).await;
+    output(command(&first, &chat, "true").await);
+    let begun = begin(&first, &chat, "sleep 600").await;
+    until("the call has its turn", async || {
+        let answer = second.post(&format!("{CHATS}/{chat}/workspace/snapshot"), &json!({})).await;
+        (answer.status == 409).then_some(())
+    })
+    .await;
+    first.signal(Signal::KILL);
+    first.wait();
+    // It is waited for until somebody may hold the chat.
+    assert_eq!(output(command(&second, &chat, "echo taken over").await), "taken over");
+    let ended = over(&second, &begun).await;
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("INTERRUPTED")), "{ended}");
+    // It comes back and asks whoever has the chat now.
+    let first = installation.start(0, &[]);
+    output(command(&second, &chat, "echo kept >file").await);
+    assert_eq!(output(command(&first, &chat, "cat file").await), "kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_thought_dead_writes_nothing_when_it_wakes() {
+    let (installation, [first, second]) = nodes::<2>().await;
+    let chat = new_chat(&first).await;
+    let word = format!("1{}.5", std::process::id());
+    let script = format!("touch begun; (sleep {word} &) ; sleep 1; echo late >file");
+    let begun = begin(&first, &chat, &script).await;
+    until_there(&installation.folder(0).join("chats").join(&chat).join("workspace/begun")).await;
+    first.signal(Signal::STOP);
+
+    // Whoever asks meanwhile is told to come again: nobody knows whether it was heard.
+    let answer = until("the other has the chat", async || {
+        let answer = command(&second, &chat, "ls; echo early >file; cat file").await;
+        match answer.status.as_u16() {
+            503 if answer.headers.contains_key("retry-after") => None,
+            _ => Some(answer),
+        }
+    });
+    assert_eq!(output(answer.await), "early");
+    first.signal(Signal::CONT);
+    let ended = over(&second, &begun).await;
+    assert_eq!(ended["error"]["code"], "INTERRUPTED", "{ended}");
+    until("it knows that it was thought dead", async || first.log().contains("took this one for dead").then_some(()))
+        .await;
+    until("nothing runs of it", async || (!is_running(&word)).then_some(())).await;
+    // It serves again, by asking who has the chat now, whose states are all that there are.
+    assert_eq!(output(command(&first, &chat, "ls; cat file").await), "file\nearly");
+    let manifests = second.get(&format!("{CHATS}/{chat}/workspace/manifests")).await.expect(200);
+    assert_eq!(manifests["items"].as_array().unwrap().len(), 1, "{manifests}");
+    assert_eq!(over(&first, &begun).await["error"]["code"], "INTERRUPTED");
+    // And holds what nobody else does.
+    let other = new_chat(&first).await;
+    assert_eq!(output(command(&first, &other, "echo mine").await), "mine");
+}

@@ -1,0 +1,16 @@
+//! Several servers on one PostgreSQL: the real program, two or three of it, each with a data folder of its own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests start other programs beside ours"
+)]
+
+mod balanced;
+mod calls;
+mod database;
+mod dying;
+mod heard;
+mod kit;
+mod sessions;
+mod staged;
