@@ -6,6 +6,7 @@ mod folder;
 mod url;
 mod wire;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,12 @@ pub struct Bucket {
     store: Arc<AmazonS3>,
     prefix: String,
     runtime: Handle,
+}
+
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bucket({})", self.prefix)
+    }
 }
 
 impl Bucket {

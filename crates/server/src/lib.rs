@@ -27,6 +27,7 @@ mod rules;
 mod runs;
 mod servers;
 mod stage;
+mod storage;
 mod toolsets;
 mod transfer;
 mod turns;
@@ -36,8 +37,9 @@ mod workspaces;
 
 pub use access::client::{BadNetwork, Network};
 pub use access::embedded::{self, EmbeddedTokenError};
-pub use app::{App, Settings};
+pub use app::{App, BlobSettings, Settings};
 pub use calls::CallSettings;
+pub use kitbag_bucket::{BadBucketUrl, Bucket, BucketError, BucketUrl};
 pub use kitbag_cas::workspace::Limits as WorkspaceLimits;
 pub use kitbag_identity as identity;
 pub use kitbag_mcp::serve::bridge;

@@ -11,13 +11,14 @@ use kitbag_cas::{CasError, Change, Entry, care, clear};
 use kitbag_model::{
     Action, ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, Timestamp, WorkPath,
 };
+use kitbag_store::WriteTx;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
 
 use super::nodes::StoredNodes;
-use super::{Slot, WorkspaceError, Workspaces};
+use super::{Slot, WorkspaceError, Workspaces, shared};
 
 /// What a collection forgot.
 pub(crate) struct Collected {
@@ -95,6 +96,16 @@ impl Lease {
         found.ok_or(WorkspaceError::NoManifest)
     }
 
+    /// The same, and the generation that the chat's blobs are written into, where they are shared.
+    async fn active_in(&self) -> Result<(Option<Manifest>, Option<u64>), WorkspaceError> {
+        let active = self.active().await?;
+        let Held { workspaces, org, chat, .. } = &*self.0;
+        match workspaces.storage.is_shared() {
+            true => Ok((active, workspaces.store.read_beside(org).await?.blob_generation(*chat).await?)),
+            false => Ok((active, None)),
+        }
+    }
+
     /// Makes sure that the folder is the active state, with what was changed in it since. The active state.
     pub(crate) async fn restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
         let lease = self.clone();
@@ -102,9 +113,9 @@ impl Lease {
     }
 
     async fn do_restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
-        let active = self.active().await?;
+        let (active, generation) = self.active_in().await?;
         let root = root_of(active.as_ref());
-        self.work(move |workspace, nodes| restore(workspace, nodes, root)).await?;
+        self.work(move |workspace, nodes| restore(workspace, nodes, root, generation)).await?;
         Ok(active)
     }
 
@@ -152,7 +163,7 @@ impl Lease {
         }
         let new =
             NewManifest { parent: active.map(|manifest| manifest.id), root: snapshot.tree.root, source, source_ref };
-        let kept = self.commit(&snapshot.tree, &new).await;
+        let kept = self.commit(&snapshot.tree, &new, snapshot.generation).await;
         match &kept {
             Ok(manifest) => self.tell(before, Some(manifest)).await,
             Err(_) => self.forget().await?,
@@ -169,16 +180,43 @@ impl Lease {
         .await
     }
 
-    async fn commit(&self, tree: &Tree, new: &NewManifest) -> Result<Manifest, WorkspaceError> {
+    async fn commit(
+        &self,
+        tree: &Tree,
+        new: &NewManifest,
+        generation: Option<u64>,
+    ) -> Result<Manifest, WorkspaceError> {
         self.step("state taken")?;
         let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+        self.hold_generation(&mut tx, generation).await?;
         tx.add_nodes(self.0.chat, &tree.new_nodes).await?;
         let manifest = tx.keep_manifest(self.0.chat, new).await?;
         self.step("state written")?;
         tx.commit_chat().await?;
         self.step("state kept")?;
         self.0.slot.nodes.add(&tree.new_nodes).map_err(CasError::from)?;
+        self.arrived_at(new.root).await?;
         Ok(manifest)
+    }
+
+    /// Makes sure that nothing was collected since a state was taken that relies on what was there. Before anything else is written.
+    pub(super) async fn hold_generation(
+        &self,
+        tx: &mut WriteTx,
+        generation: Option<u64>,
+    ) -> Result<(), WorkspaceError> {
+        match generation {
+            Some(generation) if !tx.hold_blob_generation(self.0.chat, generation).await? => Err(WorkspaceError::Conflict),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes down which state the folder is at, where another server may bring the chat to the next one.
+    pub(super) async fn arrived_at(&self, root: ContentHash) -> Result<(), WorkspaceError> {
+        match self.0.workspaces.storage.is_shared() {
+            true => self.change(move |workspace| workspace.comes_from(&root)).await,
+            false => Ok(()),
+        }
     }
 
     /// A fault point between the folder and the books.
@@ -214,10 +252,14 @@ impl Lease {
             Some(id) => tx.manifest(self.0.chat, id).await?,
             None => None,
         };
+        let generation = match self.0.workspaces.storage.is_shared() {
+            true => tx.blob_generation(self.0.chat).await?,
+            false => None,
+        };
         drop(tx);
         let root = root_of(active.as_ref());
         let looked = self.work(move |workspace, nodes| {
-            restore(workspace, nodes, root)?;
+            restore(workspace, nodes, root, generation)?;
             workspace.open_up()?;
             Ok((take(workspace, nodes, root)?, workspace.path().to_owned()))
         });
@@ -263,7 +305,8 @@ impl Lease {
         self.go_to(root).await?;
         let parent = active.map(|manifest| manifest.id);
         let new = NewManifest { parent, root, source: Source::Edit, source_ref: Some(target.id.to_string()) };
-        let manifest = self.commit(&Tree { root, new_nodes: Vec::new() }, &new).await?;
+        // A state that was kept before relies on nothing new.
+        let manifest = self.commit(&Tree { root, new_nodes: Vec::new() }, &new, None).await?;
         self.settle().await?;
         self.tell(active_root, Some(&manifest)).await;
         Ok(manifest)
@@ -293,6 +336,7 @@ impl Lease {
         tx.commit().await?;
         self.step("switch kept")?;
         self.settle().await?;
+        self.arrived_at(root).await?;
         self.tell(left.map_or_else(|| tree::empty().root, |manifest| manifest.root), target.as_ref()).await;
         Ok(())
     }
@@ -344,6 +388,9 @@ impl Lease {
     }
 
     async fn do_collect(&self, grace: Duration) -> Result<Collected, WorkspaceError> {
+        if self.0.workspaces.storage.is_shared() {
+            return self.collect_shared(grace).await;
+        }
         let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
         tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         let roots = tx.manifest_roots(self.0.chat).await?;
@@ -425,7 +472,7 @@ impl Lease {
             };
             tx.audit(&who, action, &chat.to_string(), &details).await?;
             // Before the rows are gone: nobody would know of the folder any more.
-            if workspaces.exists(org, *chat) {
+            if workspaces.storage.is_shared() || workspaces.exists(org, *chat) {
                 lease.with_home(clear::doom).await?;
             }
             tx.commit().await?;
@@ -444,9 +491,15 @@ impl Lease {
     async fn remove(&self) -> Result<(), WorkspaceError> {
         *self.0.slot.workspace.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let (meter, _) = self.0.workspaces.metered(&self.0.org).await?;
+        let is_shared = self.0.workspaces.storage.is_shared();
+        if let Err(error) = self.remove_shared(&meter).await {
+            // The chat is gone, and its mark stays: the next start takes the rest.
+            tracing::warn!(%error, chat = %self.0.chat, "the bytes of a deleted chat are still in the bucket");
+            return Ok(());
+        }
         self.with_home(move |home| {
             // What cannot be counted is counted anew when somebody is refused.
-            let taken = meter.left().map(|_| LocalBlobs::stored(home).unwrap_or_default());
+            let taken = meter.left().filter(|_| !is_shared).map(|_| LocalBlobs::stored(home).unwrap_or_default());
             clear::remove_doomed(home)?;
             meter.give_back(taken.unwrap_or_default());
             Ok(())
@@ -475,12 +528,12 @@ impl Lease {
         let done = tokio::task::spawn_blocking(move || {
             let Held { workspaces, org, chat, slot, .. } = &*lease.0;
             let mut open = slot.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-            let workspace = match &mut *open {
-                Some(workspace) => workspace,
-                closed => closed.insert(workspaces.open_workspace(org, *chat)?),
-            };
             slot.nodes.add(&tree::empty().new_nodes).map_err(CasError::from)?;
             let nodes = StoredNodes { store: &workspaces.store, org, chat: *chat, known: &slot.nodes, runtime };
+            let workspace = match &mut *open {
+                Some(workspace) => workspace,
+                closed => closed.insert(shared::open(workspaces, org, *chat, &nodes)?),
+            };
             work(workspace, &nodes)
         });
         let done = done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
@@ -493,11 +546,26 @@ fn root_of(manifest: Option<&Manifest>) -> ContentHash {
 }
 
 /// Makes the folder be a state, if it is known to be another or none.
-fn restore(workspace: &mut Workspace, nodes: &StoredNodes<'_>, root: ContentHash) -> Result<(), WorkspaceError> {
-    let elsewhere = workspace.known_state().is_some_and(|known| known != root);
+fn restore(
+    workspace: &mut Workspace,
+    nodes: &StoredNodes<'_>,
+    root: ContentHash,
+    generation: Option<u64>,
+) -> Result<(), WorkspaceError> {
+    if let Some(generation) = generation {
+        shared::follow(workspace, nodes, root, generation);
+    }
+    let elsewhere = match workspace.known_state() {
+        Some(known) => known != root,
+        // What is in it came from that state, or another server has brought the chat to this one since.
+        None => generation.is_some() && workspace.came_from().unwrap_or_else(|| tree::empty().root) != root,
+    };
     if workspace.is_torn()? || elsewhere {
         workspace.materialise(&root, nodes)?;
         workspace.settle()?;
+    }
+    if generation.is_some() {
+        workspace.comes_from(&root)?;
     }
     Ok(())
 }
