@@ -170,13 +170,15 @@ impl Folder {
 
     /// Puts these, many at a time.
     pub async fn put_all(&self, items: Vec<(String, Content)>) -> Result<(), CasError> {
-        let sending = stream::iter(items.into_iter().map(|(key, content)| async move { self.put(&key, content, false).await }));
+        let sending =
+            stream::iter(items.into_iter().map(|(key, content)| async move { self.put(&key, content, false).await }));
         sending.buffer_unordered(AT_ONCE).try_collect().await
     }
 
     /// Brings these, many at a time. Which of them were there.
     pub async fn read_all(&self, wanted: Vec<(String, &File)>) -> Result<Vec<bool>, CasError> {
-        let coming = stream::iter(wanted.into_iter().map(|(key, file)| async move { self.read_into(&key, file).await }));
+        let coming =
+            stream::iter(wanted.into_iter().map(|(key, file)| async move { self.read_into(&key, file).await }));
         coming.buffered(AT_ONCE).try_collect().await
     }
 

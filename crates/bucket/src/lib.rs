@@ -6,6 +6,7 @@ mod folder;
 mod url;
 mod wire;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,21 +42,32 @@ impl Bucket {
     /// A bucket, with credentials, region and endpoint from the variables that other programs know (`AWS_…`), as far as the URL
     /// does not say otherwise. Nothing is dialled yet. Whoever uses it blocking does so beside this runtime.
     pub fn open(url: &BucketUrl, egress: &EgressPolicy, runtime: Handle) -> Result<Self, BucketError> {
-        let backoff = BackoffConfig {
-            init_backoff: Duration::from_millis(50),
-            max_backoff: Duration::from_secs(2),
-            base: 2.0,
-        };
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        Self::open_with(url, egress, runtime, std::env::vars_os().filter_map(text))
+    }
+
+    /// The same, with variables from elsewhere.
+    pub fn open_with(
+        url: &BucketUrl,
+        egress: &EgressPolicy,
+        runtime: Handle,
+        variables: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, BucketError> {
+        let backoff =
+            BackoffConfig { init_backoff: Duration::from_millis(50), max_backoff: Duration::from_secs(2), base: 2.0 };
         let retry = RetryConfig { backoff, max_retries: RETRIES, retry_timeout: PATIENCE };
-        let mut builder = AmazonS3Builder::from_env()
+        let mut builder = AmazonS3Builder::new();
+        for (name, value) in variables.filter(|(name, _)| name.starts_with("AWS_")) {
+            if let Ok(key) = name.to_ascii_lowercase().parse() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        let mut builder = builder
             .with_bucket_name(&url.bucket)
             .with_allow_http(true)
             .with_retry(retry)
             .with_http_connector(wire::Connector::new(egress));
-        for (key, value) in [
-            (AmazonS3ConfigKey::Endpoint, &url.endpoint),
-            (AmazonS3ConfigKey::Region, &url.region),
-        ] {
+        for (key, value) in [(AmazonS3ConfigKey::Endpoint, &url.endpoint), (AmazonS3ConfigKey::Region, &url.region)] {
             if let Some(value) = value {
                 builder = builder.with_config(key, value);
             }

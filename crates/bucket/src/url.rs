@@ -40,7 +40,8 @@ impl FromStr for BucketUrl {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(BadBucketUrl::Credentials);
         }
-        let bucket = url.host_str().filter(|_| url.scheme() == "s3" && url.port().is_none()).ok_or(BadBucketUrl::Form)?;
+        let bucket =
+            url.host_str().filter(|_| url.scheme() == "s3" && url.port().is_none()).ok_or(BadBucketUrl::Form)?;
         let is_fine = |part: &str| {
             !matches!(part, "." | "..") && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-=".contains(c))
         };

@@ -102,7 +102,8 @@ impl Coming {
                 Err(_) => Some((Err(failed(HttpErrorKind::Timeout, "the answer stopped coming")), None)),
             }
         });
-        Self(std::sync::Mutex::new(pieces.boxed()))
+        // Whoever reads may look again behind its end.
+        Self(std::sync::Mutex::new(pieces.fuse().boxed()))
     }
 }
 

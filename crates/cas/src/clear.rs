@@ -23,7 +23,8 @@ const DOOMED: &str = "doomed";
 pub fn doom(path: &Path) -> Result<(), CasError> {
     let mark = path.with_extension(DOOMED);
     let folder = mark.parent().map_or(Ok(()), disk::make_lasting_folders);
-    let done = folder.and_then(|()| disk::put(&mark, b"")).and_then(|()| mark.parent().map_or(Ok(()), disk::sync_folder));
+    let done =
+        folder.and_then(|()| disk::put(&mark, b"")).and_then(|()| mark.parent().map_or(Ok(()), disk::sync_folder));
     done.map_err(CasError::at(&mark))
 }
 

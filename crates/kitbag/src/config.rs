@@ -25,6 +25,7 @@ use url::Url;
 use crate::cli::{Cli, ServeFlags};
 use crate::data::DataFolder;
 use crate::failure::Failure;
+pub(crate) use blobs::open as open_bucket;
 
 /// So many folders with programs go to the sandbox at once.
 const MOST_PROGRAMS: usize = 8;

@@ -190,16 +190,10 @@ impl App {
         let events = Events::new();
         let rules = Rules::new(&store, settings.organizations.clone(), settings.egress.clone());
         let storage = Storage::new(&settings);
-        let workspaces = Workspaces::new(
-            storage.clone(),
-            store.clone(),
-            settings.workspace_limits,
-            rules.clone(),
-            events.clone(),
-        );
+        let workspaces =
+            Workspaces::new(storage.clone(), store.clone(), settings.workspace_limits, rules.clone(), events.clone());
         let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper(), storage.clone());
-        let toolsets =
-            Toolsets::new(storage.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
+        let toolsets = Toolsets::new(storage.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector);
         let rooms = Rooms {
             workspaces: workspaces.clone(),

@@ -16,6 +16,7 @@ mod gateway;
 mod home;
 mod impatient;
 mod listen;
+pub mod moving;
 mod ops;
 mod page;
 mod recent;

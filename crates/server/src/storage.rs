@@ -9,7 +9,8 @@ use kitbag_cas::CasError;
 use kitbag_cas::blobs::{Blobs, Cache, DistantBlobs, LocalBlobs};
 use kitbag_model::{ChatId, OrgId};
 
-use crate::app::Settings;
+use crate::app::{BlobSettings, Settings};
+use crate::home;
 
 /// Where bytes are kept. Clones share it.
 #[derive(Clone)]
@@ -26,11 +27,19 @@ struct Shared {
 
 impl Storage {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let shared = settings.blobs.bucket.clone().map(|bucket| Shared {
-            bucket,
-            cache: Arc::new(Cache::new(settings.data.clone(), settings.blobs.cache_bytes)),
-        });
-        Self { data: settings.data.clone(), shared }
+        Self::at(settings.data.clone(), &settings.blobs)
+    }
+
+    /// In this data folder, or in a bucket with copies there.
+    pub(crate) fn at(data: PathBuf, blobs: &BlobSettings) -> Self {
+        let cache = || Arc::new(Cache::new(data.clone(), blobs.cache_bytes));
+        let shared = blobs.bucket.clone().map(|bucket| Shared { bucket, cache: cache() });
+        Self { data, shared }
+    }
+
+    /// The folder of a chat.
+    pub(crate) fn home(&self, org: &OrgId, chat: ChatId) -> PathBuf {
+        home::of(&self.data, org).join("chats").join(chat.to_string())
     }
 
     /// The data folder.

@@ -12,6 +12,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use kitbag_bucket::Bucket;
+use kitbag_guard::dial::EgressPolicy;
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 const BUCKET: &str = "kitbag";
@@ -42,6 +45,13 @@ impl TestBucket {
     /// The same place, reached another way.
     pub fn through(&self, gate: &Gate) -> Self {
         Self { endpoint: format!("http://{}", gate.address), prefix: self.prefix.clone() }
+    }
+
+    /// A way to it for a test itself.
+    pub fn open(&self) -> Bucket {
+        let variables = Self::variables().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let url = self.url().parse().expect("a bucket's address");
+        Bucket::open_with(&url, &EgressPolicy::default(), Handle::current(), variables.into_iter()).expect("a bucket")
     }
 
     /// The variables that say who is asking.
@@ -180,8 +190,16 @@ fn start(folder: &Path, runner: u32) -> String {
         .arg(format!("-s3.config={}", config.display()))
         .arg(format!("-filer.localSocket={}", sockets("filer")))
         .arg(format!("-s3.localSocket={}", sockets("s3")));
-    let names =
-        ["master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc"];
+    let names = [
+        "master.port",
+        "master.port.grpc",
+        "volume.port",
+        "volume.port.grpc",
+        "filer.port",
+        "filer.port.grpc",
+        "s3.port",
+        "s3.port.grpc",
+    ];
     command.args(names.iter().zip(&ports).map(|(name, port)| format!("-{name}={port}")));
     let server = command
         .current_dir(folder)
@@ -212,7 +230,9 @@ fn start(folder: &Path, runner: u32) -> String {
         .expect("start the S3 server's keeper");
     // A bucket is a folder of the server's own file system; making it proves that all of its parts answer.
     let end = Instant::now() + DEADLINE;
-    while !(asked(ports[4], &format!("POST /buckets/{BUCKET}/"), "201") && asked(ports[6], "GET /", "403")) {
+    let make = format!("POST /buckets/{BUCKET}/");
+    // It is made once, and there from then on.
+    while !(["201", "409"].iter().any(|status| asked(ports[4], &make, status)) && asked(ports[6], "GET /", "403")) {
         let said = fs::read_to_string(folder.join("log")).unwrap_or_default();
         assert!(Instant::now() < end, "the S3 server does not answer; it said:\n{said}");
         std::thread::sleep(Duration::from_millis(50));
@@ -224,9 +244,12 @@ fn start(folder: &Path, runner: u32) -> String {
 fn asked(port: u16, request: &str, status: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-    let text = format!("{request} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let text =
+        format!("{request} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let mut answer = [0; 12];
-    stream.write_all(text.as_bytes()).is_ok() && stream.read_exact(&mut answer).is_ok() && answer.ends_with(status.as_bytes())
+    stream.write_all(text.as_bytes()).is_ok()
+        && stream.read_exact(&mut answer).is_ok()
+        && answer.ends_with(status.as_bytes())
 }
 
 /// SeaweedFS, from the Python packages that tests need.

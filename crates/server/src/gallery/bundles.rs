@@ -94,6 +94,23 @@ impl Bundles {
         Ok(())
     }
 
+    /// Keeps the bytes of a bundle, if they are not there yet.
+    pub(super) fn put(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), GalleryError> {
+        if self.read(hash).is_ok() {
+            return Ok(());
+        }
+        if let Some(bucket) = &self.bucket {
+            return Ok(bucket.wait(bucket.put_bytes(&hash.to_string(), bytes.to_vec().into()))?);
+        }
+        let place = self.place(hash);
+        let folder = place.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(folder).map_err(at(folder))?;
+        let part = folder.join(format!("{hash}.part"));
+        fs::write(&part, bytes).map_err(at(&part))?;
+        File::open(&part).and_then(|file| file.sync_all()).map_err(at(&part))?;
+        fs::rename(&part, &place).map_err(at(&place))
+    }
+
     /// All of a bundle, if it is what its name says.
     pub(super) fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, GalleryError> {
         let place = self.place(hash);

@@ -27,6 +27,11 @@ pub(crate) struct Gallery {
     index: Arc<Mutex<Option<Arc<Index>>>>,
 }
 
+/// Copies a bundle from where one installation keeps it to where another does. It blocks.
+pub(crate) fn copy(from: &Storage, to: &Storage, hash: &ContentHash) -> Result<(), GalleryError> {
+    Bundles::new(to).put(hash, &Bundles::new(from).read(hash)?)
+}
+
 impl Gallery {
     pub(crate) fn new(storage: &Storage, store: Store) -> Self {
         Self { store, bundles: Bundles::new(storage), index: Arc::default() }

@@ -206,7 +206,9 @@ impl Lease {
         generation: Option<u64>,
     ) -> Result<(), WorkspaceError> {
         match generation {
-            Some(generation) if !tx.hold_blob_generation(self.0.chat, generation).await? => Err(WorkspaceError::Conflict),
+            Some(generation) if !tx.hold_blob_generation(self.0.chat, generation).await? => {
+                Err(WorkspaceError::Conflict)
+            }
             _ => Ok(()),
         }
     }

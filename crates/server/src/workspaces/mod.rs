@@ -179,7 +179,8 @@ impl Workspaces {
     /// enough to go by: another database may have it.
     pub(crate) async fn finish_deletions(&self) {
         let mut orgs = vec![OrgId::local()];
-        let others = std::fs::read_dir(self.storage.data().join(home::OTHERS)).into_iter().flatten().filter_map(Result::ok);
+        let others =
+            std::fs::read_dir(self.storage.data().join(home::OTHERS)).into_iter().flatten().filter_map(Result::ok);
         orgs.extend(others.filter_map(|entry| entry.file_name().to_str()?.parse().ok()));
         for org in orgs {
             let doomed = clear::doomed(&self.homes(&org)).unwrap_or_else(|error| {

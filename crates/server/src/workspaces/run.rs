@@ -55,10 +55,7 @@ impl Lease {
     }
 
     /// The same, and the generation of blobs that those which are here are relied on in.
-    async fn missing_in(
-        &self,
-        hashes: Vec<ContentHash>,
-    ) -> Result<(Vec<ContentHash>, Option<u64>), WorkspaceError> {
+    async fn missing_in(&self, hashes: Vec<ContentHash>) -> Result<(Vec<ContentHash>, Option<u64>), WorkspaceError> {
         self.work(move |workspace, _| {
             let blobs = workspace.blobs();
             let generation = blobs.generation();

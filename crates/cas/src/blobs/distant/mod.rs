@@ -112,7 +112,9 @@ impl DistantBlobs {
     fn copy_here(&self, places: &[Place]) -> Result<bool, CasError> {
         let mut all = true;
         for part in places.chunks(AT_ONCE) {
-            for (place, brought) in part.iter().zip(self.bring(part.iter().map(|place| place.key().to_string()).collect())?) {
+            for (place, brought) in
+                part.iter().zip(self.bring(part.iter().map(|place| place.key().to_string()).collect())?)
+            {
                 let Some(file) = brought else {
                     all = false;
                     continue;
@@ -200,7 +202,9 @@ impl Blobs for DistantBlobs {
 
     fn verify(&self, hash: &ContentHash) -> Result<(), CasError> {
         // A copy is no proof that it is kept.
-        if self.known().listed_at.is_none_or(|at| at.elapsed() > FRESH) {
+        let is_known = self.known().place(hash).is_some();
+        // Another machine may have written it just now.
+        if !is_known || self.known().listed_at.is_none_or(|at| at.elapsed() > FRESH) {
             let _one = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
             self.list_anew()?;
         }

@@ -33,10 +33,8 @@ impl DistantBlobs {
             self.depot.list()?.into_iter().filter_map(|object| Some((object.key.parse().ok()?, object))).collect();
         drop(one);
         let current = self.known().generation;
-        let old: Vec<&(Key, Object)> = objects
-            .iter()
-            .filter(|(key, object)| key.generation() < current && object.age >= grace)
-            .collect();
+        let old: Vec<&(Key, Object)> =
+            objects.iter().filter(|(key, object)| key.generation() < current && object.age >= grace).collect();
         let mut going = Going::default();
         self.sweep_loose(&objects, &old, is_live, &mut going);
         self.sweep_packs(&objects, &old, is_live, &mut going)?;

@@ -78,7 +78,11 @@ impl<'a> DistantWriter<'a> {
             writer.push(&hash, &bytes)?;
         }
         writer.push(hash, bytes)?;
-        if writer.length() < LARGEST_PACK { state.pack = Some(writer) } else { state.full.push(writer) }
+        if writer.length() < LARGEST_PACK {
+            state.pack = Some(writer)
+        } else {
+            state.full.push(writer)
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use kitbag_bucket::BucketError;
 use kitbag_cas::CasError;
 use kitbag_cas::blobs::Content;
-use kitbag_model::{ContentHash, Hasher, WorkPath};
+use kitbag_model::{ContentHash, Hasher, ToolsetId, WorkPath};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ const LATE: Duration = Duration::from_secs(24 * 60 * 60);
 /// So many files are open at a time.
 const AT_ONCE: usize = 128;
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, Eq, PartialEq, Serialize)]
 struct Listed {
     path: WorkPath,
     sha256: ContentHash,
@@ -123,6 +123,50 @@ impl Shelf {
         Ok(())
     }
 
+    /// Copies the files of a toolset to where another installation keeps them, unless they are there. It blocks.
+    pub(crate) fn copy(&self, to: &Shelf, id: &ToolsetId, generation: &str) -> Result<(), ShelfError> {
+        self.lay_out(generation)?;
+        let source = self.folder_of(id, generation);
+        if let Some(bucket) = &to.bucket {
+            let is_there = bucket.wait(bucket.read(&format!("{generation}/{LIST}")))?.is_some();
+            return if is_there { Ok(()) } else { to.share_folder(&source, generation) };
+        }
+        let (place, part) = (to.folder.join(id.as_str()), to.staged().join(format!("{generation}.part")));
+        let mark = to.staged().join(format!("moved-{generation}"));
+        if mark.exists() {
+            return Ok(());
+        }
+        for path in [&place, &part] {
+            if path.exists() {
+                clear(path).map_err(at(path))?;
+            }
+        }
+        let mut files = Vec::new();
+        list(&source, &source, &mut files)?;
+        for file in files {
+            let (from, to) = (source.join(file.path.as_str()), part.join(file.path.as_str()));
+            let parent = to.parent().unwrap_or(&part);
+            fs::create_dir_all(parent).map_err(at(parent))?;
+            fs::copy(&from, &to).map_err(at(&to))?;
+        }
+        fs::create_dir_all(&part).map_err(at(&part))?;
+        fs::rename(&part, &place).map_err(at(&place))?;
+        // The next start clears it up, with everything else that is not a generation.
+        fs::write(&mark, "").map_err(at(&mark))
+    }
+
+    /// Whether another installation has the same files of a toolset. It blocks.
+    pub(crate) fn has_same(&self, to: &Shelf, id: &ToolsetId, generation: &str) -> Result<bool, ShelfError> {
+        let listed = |shelf: &Shelf| {
+            shelf.lay_out(generation)?;
+            let (folder, mut files) = (shelf.folder_of(id, generation), Vec::new());
+            list(&folder, &folder, &mut files)?;
+            files.sort_by(|one, other| one.path.cmp(&other.path));
+            Ok::<_, ShelfError>(files)
+        };
+        Ok(listed(self)? == listed(to)?)
+    }
+
     /// Takes away the files of a generation that no row names any more, everywhere but where another server laid them out.
     pub(crate) fn forget(&self, generation: &str) -> Result<(), ShelfError> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
@@ -146,8 +190,7 @@ impl Shelf {
             object.age >= LATE && !known.contains(&generation)
         };
         Ok(bucket.wait(async {
-            let left: Vec<String> =
-                bucket.list().await?.into_iter().filter(is_left).map(|object| object.key).collect();
+            let left: Vec<String> = bucket.list().await?.into_iter().filter(is_left).map(|object| object.key).collect();
             if left.is_empty() { Ok(()) } else { bucket.remove_keys(left).await }
         })?)
     }
