@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use kitbag_cas::CasError;
 use kitbag_cas::blobs::{Blobs, SMALL};
+use kitbag_cas::workspace::to_be_laid_out;
 use kitbag_model::{ChatId, ContentHash, OrgId};
 use kitbag_store::migrate::transfer::{Inventory, Summary, Transfer, TransferError};
 use kitbag_store::{Location, OpenError, Store};
@@ -214,6 +215,11 @@ fn bytes(from: &Storage, to: &Storage, inventory: &Inventory) -> Result<(u64, u6
         let of_chat = |source| MoveError::Chat { org: org.clone(), chat: *chat, source };
         let target = to.blobs(org, *chat, &to.home(org, *chat), *generation).map_err(of_chat)?;
         sent += copy(&*source, &*target, &hashes).map_err(of_chat)?;
+        let home = to.home(org, *chat);
+        // An empty folder would be taken for a state whose files somebody deleted.
+        if !to.is_shared() && !home.join("workspace").exists() {
+            to_be_laid_out(&home).map_err(of_chat)?;
+        }
     }
     for (org, id, generation) in &inventory.toolsets {
         Shelf::of(from, org).copy(&Shelf::of(to, org), id, generation)?;

@@ -228,6 +228,12 @@ impl Workspace {
     }
 }
 
+/// Says of a chat's folder, which nobody has open, that its workspace is yet to be laid out.
+pub fn to_be_laid_out(home: &Path) -> Result<(), CasError> {
+    let marker = home.join(TRANSITION);
+    disk::make_lasting_folders(home).and_then(|()| disk::put(&marker, b"")).map_err(CasError::at(&marker))
+}
+
 /// The file that is there while the folder is between two states.
 const TRANSITION: &str = "materialising";
 
