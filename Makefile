@@ -36,6 +36,7 @@ fuzz: ## Throw made-up bytes at each reader of foreign bytes, a minute each (nee
 
 bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag-cas --bench workspace
+	PATH="$$(scripts/python-tests):$$PATH" cargo bench --locked --package kitbag-bucket --bench bucket
 	cargo bench --locked --package kitbag-mcp --bench manager
 	cargo bench --locked --package kitbag --bench import
 	cargo bench --locked --package kitbag --bench calls

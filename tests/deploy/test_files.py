@@ -17,7 +17,6 @@ from conftest import DEPLOY
 
 # Flags and variables of parts that may not be in this build yet. A line goes when its part is there.
 EXPECTED = {
-    "KITBAG_BLOBS": "the bucket that bytes are kept in; comes with blobs on S3",
 }
 
 KUBERNETES = "1.34"

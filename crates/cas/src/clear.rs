@@ -22,7 +22,9 @@ const DOOMED: &str = "doomed";
 /// Says, durably, that a folder is to go: whoever dies before it is gone leaves word for the next one.
 pub fn doom(path: &Path) -> Result<(), CasError> {
     let mark = path.with_extension(DOOMED);
-    let done = disk::put(&mark, b"").and_then(|()| mark.parent().map_or(Ok(()), disk::sync_folder));
+    let folder = mark.parent().map_or(Ok(()), disk::make_lasting_folders);
+    let done =
+        folder.and_then(|()| disk::put(&mark, b"")).and_then(|()| mark.parent().map_or(Ok(()), disk::sync_folder));
     done.map_err(CasError::at(&mark))
 }
 

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -45,6 +46,18 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     step("rename")?;
     fs::rename(from, to)
+}
+
+/// Empties a file that is open for writing, so that it can be written from its beginning again.
+pub(crate) fn empty(mut file: &File) -> io::Result<()> {
+    step("empty")?;
+    file.set_len(0)?;
+    io::Seek::rewind(&mut file)
+}
+
+/// Says of a copy that it was used just now. That it could not be said costs nothing but a copy.
+pub(crate) fn touch(file: &File) {
+    let _ = file.set_modified(SystemTime::now());
 }
 
 /// Removes a file, if it is there.

@@ -30,6 +30,12 @@ pub enum CasError {
         /// Its name.
         hash: ContentHash,
     },
+    /// The store that has the blobs does not answer, or says no.
+    #[error("the blob store does not answer: {reason}")]
+    Distant {
+        /// What it said, or what is in the way.
+        reason: String,
+    },
     /// A tree node is not there.
     #[error(transparent)]
     Node(#[from] NodeError),

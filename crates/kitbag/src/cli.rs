@@ -154,6 +154,15 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_DATABASE", value_name = "URL", hide_env_values = true)]
     pub(crate) database: Option<String>,
 
+    /// A bucket that files, results and toolsets are kept in instead of the data folder, such as `s3://bucket/prefix`; endpoint,
+    /// region and credentials come from `AWS_…`, or `?endpoint=…&region=…&style=virtual` behind it
+    #[arg(long, env = "KITBAG_BLOBS", value_name = "URL")]
+    pub(crate) blobs: Option<String>,
+
+    /// How many bytes copies of what a bucket has may take in the data folder [default: 10 GiB]
+    #[arg(long, env = "KITBAG_BLOB_CACHE_BYTES", value_name = "BYTES")]
+    pub(crate) blob_cache_bytes: Option<u64>,
+
     /// Let everybody in who reaches the server; on a loopback address only
     #[arg(long, env = "KITBAG_NO_AUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = BoolishValueParser::new(), value_name = "BOOL")]

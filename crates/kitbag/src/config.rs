@@ -1,6 +1,7 @@
 //! The configuration: flags, then `KITBAG_*`, then `kitbag.toml`, then defaults. A key that nobody knows is an error:
 //! a mistyped one would otherwise silently do nothing.
 
+mod blobs;
 mod issuers;
 mod models;
 mod organizations;
@@ -24,6 +25,7 @@ use url::Url;
 use crate::cli::{Cli, ServeFlags};
 use crate::data::DataFolder;
 use crate::failure::Failure;
+pub(crate) use blobs::open as open_bucket;
 
 /// So many folders with programs go to the sandbox at once.
 const MOST_PROGRAMS: usize = 8;
@@ -39,6 +41,8 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:8700";
 struct File {
     listen: Option<String>,
     database: Option<String>,
+    blobs: Option<String>,
+    blob_cache_bytes: Option<u64>,
     advertise: Option<String>,
     node_lease_seconds: Option<u64>,
     drain_delay_seconds: Option<u64>,
@@ -114,6 +118,12 @@ impl Config {
         let public_url = public_url(flags.public_url.or(file.public_url))?;
         let mut allowed_hosts = host_names(flags.allowed_hosts.or(file.allowed_hosts).unwrap_or_default())?;
         allowed_hosts.extend(public_url.as_ref().and_then(Url::host_str).map(str::to_owned));
+        let egress = EgressPolicy {
+            allow: allowed(flags.egress_allow.or(file.egress_allow).unwrap_or_default())?,
+            ca_file: flags.egress_ca_file.or(file.egress_ca_file),
+            proxy: proxy(flags.egress_proxy.or(file.egress_proxy))?,
+            ..EgressPolicy::default()
+        };
         let settings = Settings {
             address: parse_address(&listen)?,
             allowed_hosts,
@@ -127,12 +137,12 @@ impl Config {
                 entries: flags.max_workspace_files.or(file.max_workspace_files).unwrap_or(200_000),
                 bytes: flags.max_workspace_bytes.or(file.max_workspace_bytes).unwrap_or(20 << 30),
             },
-            egress: EgressPolicy {
-                allow: allowed(flags.egress_allow.or(file.egress_allow).unwrap_or_default())?,
-                ca_file: flags.egress_ca_file.or(file.egress_ca_file),
-                proxy: proxy(flags.egress_proxy.or(file.egress_proxy))?,
-                ..EgressPolicy::default()
-            },
+            blobs: blobs::read(
+                flags.blobs.or(file.blobs).as_deref(),
+                flags.blob_cache_bytes.or(file.blob_cache_bytes),
+                &egress,
+            )?,
+            egress,
             calls: CallSettings {
                 tool_timeout: seconds(flags.tool_timeout.or(file.tool_timeout), 300),
                 confirmation_timeout: seconds(flags.confirmation_timeout.or(file.confirmation_timeout), 300),

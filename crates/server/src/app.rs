@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use kitbag_bucket::Bucket;
 use kitbag_cas::workspace::Limits;
 use kitbag_guard::dial::EgressPolicy;
 use kitbag_identity::IssuerSettings;
@@ -35,6 +36,7 @@ use crate::rules::{OrganizationsRules, Rules};
 use crate::runs::{self, AgentRuns, RunSettings};
 use crate::servers::{ServerSettings, Servers};
 use crate::stage::{Connector, FrameOrigin, Stage, StageDomain};
+use crate::storage::Storage;
 use crate::toolsets::Toolsets;
 use crate::transfer::Inbox;
 use crate::turns::{ModelSettings, Turns};
@@ -87,10 +89,27 @@ pub struct Settings {
     pub trusted_proxies: Vec<Network>,
     /// Where the files of the page are.
     pub page: PageFiles,
+    /// Where bytes are kept that rows only name.
+    pub blobs: BlobSettings,
     /// The data folder.
     pub data: PathBuf,
     /// The configuration file, where another than that of the data folder was named.
     pub config: Option<PathBuf>,
+}
+
+/// Where bytes are kept that rows only name.
+#[derive(Clone, Debug)]
+pub struct BlobSettings {
+    /// The bucket that has them; none: the data folder does.
+    pub bucket: Option<Bucket>,
+    /// The most bytes that copies of what the bucket has may take.
+    pub cache_bytes: u64,
+}
+
+impl Default for BlobSettings {
+    fn default() -> Self {
+        Self { bucket: None, cache_bytes: 10 << 30 }
+    }
 }
 
 impl Settings {
@@ -187,10 +206,11 @@ impl App {
         let events = Events::new();
         let rules = Rules::new(&store, settings.organizations.clone(), settings.egress.clone());
         let nodes = Nodes::new(&settings.data, &store, settings.nodes.clone());
-        let workspaces = Workspaces::new(&settings, &store, &rules, &events, &nodes);
-        let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper());
-        let toolsets =
-            Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
+        let storage = Storage::new(&settings);
+        let limits = settings.workspace_limits;
+        let workspaces = Workspaces::new(storage.clone(), limits, &store, &rules, &events, &nodes);
+        let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper(), storage.clone());
+        let toolsets = Toolsets::new(storage.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
         let stage = Stage::new(&settings, workspaces.clone(), connector, nodes.clone());
         let rooms = Rooms {
             workspaces: workspaces.clone(),
@@ -212,7 +232,7 @@ impl App {
         };
         let runs = AgentRuns::new(settings.runs, &store, rooms);
         let inbox = Inbox::new(&settings.data);
-        let gallery = Gallery::new(&settings.data, store.clone());
+        let gallery = Gallery::new(&storage, store.clone());
         Self(Arc::new(Inner {
             store,
             tokens: Recent::default(),

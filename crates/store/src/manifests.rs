@@ -149,6 +149,25 @@ impl WriteTx {
         Ok(())
     }
 
+    /// Whether a chat's blobs are still written into this generation. If they are, they are until the transaction ends: a collection
+    /// waits. Call it before anything is written that relies on blobs or nodes being there.
+    pub async fn hold_blob_generation(&mut self, chat: ChatId, generation: u64) -> Result<bool, StoreError> {
+        let held: Option<i64> = on!(self, c => sqlx::query_scalar(
+            "UPDATE chats SET blob_generation = blob_generation WHERE organization_id = $1 AND id = $2 RETURNING blob_generation")
+            .bind(self.org.as_str()).bind(chat.to_string()).fetch_optional(c))?;
+        Ok(held.and_then(|held| u64::try_from(held).ok()) == Some(generation))
+    }
+
+    /// Begins the next generation of a chat's blobs; none if there is no such chat. Whoever keeps a state waits until the transaction
+    /// ends, and then notices.
+    pub async fn next_blob_generation(&mut self, chat: ChatId) -> Result<Option<u64>, StoreError> {
+        let next: Option<i64> = on!(self, c => sqlx::query_scalar(
+            "UPDATE chats SET blob_generation = blob_generation + 1 WHERE organization_id = $1 AND id = $2
+             RETURNING blob_generation")
+            .bind(self.org.as_str()).bind(chat.to_string()).fetch_optional(c))?;
+        Ok(next.and_then(|next| u64::try_from(next).ok()))
+    }
+
     /// Forgets these nodes of a chat.
     pub async fn sweep_nodes(&mut self, chat: ChatId, dead: &[ContentHash]) -> Result<(), StoreError> {
         for hash in dead {
@@ -170,6 +189,14 @@ impl<Mode> Tx<Mode> {
         Ok(on!(self, c => sqlx::query_scalar(
             "SELECT bytes FROM workspace_nodes WHERE organization_id = $1 AND chat_id = $2 AND hash = $3")
             .bind(self.org.as_str()).bind(chat.to_string()).bind(hash.to_string()).fetch_optional(c))?)
+    }
+
+    /// The generation that a chat's blobs are written into; none if there is no such chat.
+    pub async fn blob_generation(&mut self, chat: ChatId) -> Result<Option<u64>, StoreError> {
+        let found: Option<i64> = on!(self, c => sqlx::query_scalar(
+            "SELECT blob_generation FROM chats WHERE organization_id = $1 AND id = $2")
+            .bind(self.org.as_str()).bind(chat.to_string()).fetch_optional(c))?;
+        Ok(found.and_then(|found| u64::try_from(found).ok()))
     }
 
     /// All tree nodes of a chat.

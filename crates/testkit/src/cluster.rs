@@ -24,6 +24,7 @@ pub const SUPERUSER: &str = "postgres";
 const TEMPLATE: &str = "kitbag_template";
 
 /// A running cluster.
+#[derive(Clone)]
 pub struct Cluster {
     folder: PathBuf,
 }

@@ -8,6 +8,7 @@ use kitbag_store::{Location, Store};
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
+use crate::bucket::TestBucket;
 use crate::cluster::{APP, Cluster, SUPERUSER, run};
 
 /// A fresh database that no other test sees, with a data folder for the program.
@@ -15,12 +16,15 @@ pub struct TestDatabase {
     data: TempDir,
     /// Where PostgreSQL runs and what the database is called there; none on SQLite.
     postgres: Option<(Cluster, String)>,
+    /// Where bytes are kept; none: in the data folder.
+    bucket: Option<TestBucket>,
 }
 
 impl TestDatabase {
     /// On SQLite, in the data folder.
     pub fn sqlite() -> Self {
-        Self { data: private_folder(), postgres: None }
+        let bucket = wants_bucket().then(TestBucket::new);
+        Self { data: private_folder(), postgres: None, bucket }
     }
 
     /// On PostgreSQL, migrated.
@@ -28,6 +32,22 @@ impl TestDatabase {
         let cluster = Cluster::get().await;
         let name = cluster.migrated_database().await;
         Self { postgres: Some((cluster, name)), ..Self::sqlite() }
+    }
+
+    /// With bytes in a bucket.
+    pub fn in_bucket(self, bucket: &TestBucket) -> Self {
+        Self { bucket: Some(bucket.clone()), ..self }
+    }
+
+    /// The same database, for another server with a data folder of its own. PostgreSQL only.
+    pub fn beside(&self) -> Self {
+        let (cluster, name) = self.postgres.as_ref().expect("one process at a time has a file of SQLite");
+        Self { data: private_folder(), postgres: Some((cluster.clone(), name.clone())), bucket: self.bucket.clone() }
+    }
+
+    /// Where bytes are kept, if not in the data folder.
+    pub fn bucket(&self) -> Option<&TestBucket> {
+        self.bucket.as_ref()
     }
 
     /// The data folder.
@@ -181,6 +201,15 @@ impl TestDatabase {
         let store = self.open().await;
         let id = add_organization(&store, org).await;
         (store, id)
+    }
+}
+
+/// Whether this run of the tests has bytes in a bucket.
+fn wants_bucket() -> bool {
+    match std::env::var("KITBAG_TEST_BLOBS").as_deref() {
+        Ok("s3") => true,
+        Ok(other) => panic!("KITBAG_TEST_BLOBS may be s3, not {other:?}"),
+        Err(_) => false,
     }
 }
 

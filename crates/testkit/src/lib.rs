@@ -1,4 +1,4 @@
-//! What tests need from outside: real databases, the real program, and a stand-in for what cannot be had here (models).
+//! What tests need from outside: real databases, a real S3 server, the real program, and a stand-in for what cannot be had here (models).
 //!
 //! Nothing here is skipped when a component is missing: the test fails and says what to install. This crate starts
 //! processes and opens databases by itself, which product code may not.
@@ -10,6 +10,7 @@
     reason = "a test that cannot get what it needs must fail at once"
 )]
 
+pub mod bucket;
 pub mod cluster;
 pub mod database;
 pub mod heard;
@@ -17,6 +18,7 @@ pub mod model;
 pub mod program;
 pub mod server;
 
+pub use bucket::{Gate, TestBucket};
 pub use database::TestDatabase;
 pub use heard::Heard;
 pub use program::{Finished, Program};

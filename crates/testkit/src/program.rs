@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use kitbag_store::Location;
 use serde_json::Value;
 
+use crate::bucket::TestBucket;
 use crate::database::TestDatabase;
 
 /// How to start the program: which binary, which data folder, which environment.
@@ -26,7 +27,13 @@ impl Program {
 
     /// The binary under test on the data folder and the database of a test.
     pub fn on(binary: &str, database: &TestDatabase) -> Self {
-        let program = Self::new(binary, database.data());
+        let mut program = Self::new(binary, database.data());
+        if let Some(bucket) = database.bucket() {
+            program = program.env("KITBAG_BLOBS", &bucket.url());
+            for (name, value) in TestBucket::variables() {
+                program = program.env(name, value);
+            }
+        }
         match database.location() {
             Location::Sqlite(_) => program,
             Location::Postgres(url) => program.env("KITBAG_DATABASE", url.expose()),

@@ -31,6 +31,8 @@ pub struct LocalBlobs {
     /// Folders with names that may not be durable yet. They outlive the writer that failed to make them so: the next one
     /// finds its blobs there and relies on them.
     changed: Mutex<BTreeSet<PathBuf>>,
+    /// Whether what is here are copies: they need not survive a power cut, and remember when they were last used.
+    are_copies: bool,
 }
 
 /// What is known of the packs.
@@ -43,6 +45,15 @@ struct Packs {
 impl LocalBlobs {
     /// Opens the blobs below a chat's folder.
     pub fn open(folder: &Path) -> Result<Self, CasError> {
+        Self::open_as(folder, false)
+    }
+
+    /// The same for copies of what is kept elsewhere.
+    pub(super) fn open_copies(folder: &Path) -> Result<Self, CasError> {
+        Self::open_as(folder, true)
+    }
+
+    fn open_as(folder: &Path, are_copies: bool) -> Result<Self, CasError> {
         for name in ["blobs", "packs", "tmp"] {
             let path = folder.join(name);
             disk::make_lasting_folders(&path).map_err(CasError::at(&path))?;
@@ -52,6 +63,7 @@ impl LocalBlobs {
             packs: RwLock::default(),
             whole: Mutex::default(),
             changed: Mutex::default(),
+            are_copies,
         };
         blobs.find_packs()?;
         Ok(blobs)
@@ -98,8 +110,16 @@ impl LocalBlobs {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(folder);
     }
 
+    /// Makes a file's content durable, if it has to be.
+    pub(super) fn sync(&self, file: &Temporary) -> Result<(), CasError> {
+        if self.are_copies { Ok(()) } else { file.sync() }
+    }
+
     /// Makes all names durable.
     pub(super) fn sync_names(&self) -> Result<(), CasError> {
+        if self.are_copies {
+            return Ok(());
+        }
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let shards = self.folder.join("blobs");
         let above = changed.iter().any(|folder| folder.starts_with(&shards)).then_some(&shards);
@@ -176,9 +196,11 @@ impl LocalBlobs {
     fn source(&self, hash: &ContentHash) -> Result<Source, CasError> {
         for attempt in 0..2 {
             if let Some((file, span)) = self.packed(hash) {
+                self.used(&file);
                 return Ok(Source { file, start: span.offset, length: span.length, path: self.packs_folder() });
             }
             if let Some(file) = self.open_loose(hash)? {
+                self.used(&file);
                 let path = self.loose_path(hash);
                 let length = file.metadata().map_err(CasError::at(&path))?.len();
                 return Ok(Source { file: Arc::new(file), start: 0, length, path });
@@ -188,6 +210,28 @@ impl LocalBlobs {
             }
         }
         Err(CasError::Missing { hash: *hash })
+    }
+
+    fn used(&self, file: &File) {
+        if self.are_copies {
+            disk::touch(file);
+        }
+    }
+
+    /// Takes away the copy of a blob, with the pack that it is in.
+    pub(super) fn drop_copy(&self, hash: &ContentHash) -> Result<(), CasError> {
+        let loose = self.loose_path(hash);
+        disk::remove(&loose).map_err(CasError::at(&loose))?;
+        let mut packs = self.packs.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = packs.blobs.get(hash).map(|(file, _)| Arc::clone(file)) else { return Ok(()) };
+        let name = packs.files.iter().find(|(_, known)| Arc::ptr_eq(known, &file)).map(|(name, _)| name.clone());
+        packs.blobs.retain(|_, (known, _)| !Arc::ptr_eq(known, &file));
+        if let Some(name) = name {
+            packs.files.remove(&name);
+            let path = self.packs_folder().join(name);
+            disk::remove(&path).map_err(CasError::at(&path))?;
+        }
+        Ok(())
     }
 
     /// Whether a large blob was read whole before and its file was not touched since: then a part of it can be read without

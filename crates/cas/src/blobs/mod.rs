@@ -1,12 +1,16 @@
 //! Blobs: bytes under the name of their hash, written once and never changed.
 //!
-//! [`Blobs`] is all that the rest knows: whether the bytes lie in files here or in an object store elsewhere is decided
-//! behind it.
+//! [`Blobs`] is all that the rest knows: whether the bytes lie in files here ([`LocalBlobs`]) or elsewhere, with copies here
+//! ([`DistantBlobs`]), is decided behind it.
 
+mod cache;
+mod depot;
+mod distant;
 mod local;
 mod pack;
 mod writer;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::time::Duration;
 
@@ -14,6 +18,9 @@ use kitbag_model::ContentHash;
 
 use crate::error::CasError;
 
+pub use cache::Cache;
+pub use depot::{Content, Depot, Object};
+pub use distant::DistantBlobs;
 pub use local::LocalBlobs;
 
 /// Files up to this size are read whole, and may share a pack with others.
@@ -21,7 +28,7 @@ pub const SMALL: u64 = 256 * 1024;
 
 /// A store of blobs. Shared by threads.
 pub trait Blobs: Send + Sync {
-    /// Whether the blob is there.
+    /// Whether the blob is there and will be, so that nobody need bring it.
     fn contains(&self, hash: &ContentHash) -> Result<bool, CasError>;
 
     /// All of its bytes, which have its hash.
@@ -47,6 +54,19 @@ pub trait Blobs: Send + Sync {
 
     /// Forgets every blob that `is_live` does not want and that is older than `grace`.
     fn sweep(&self, is_live: &dyn Fn(&ContentHash) -> bool, grace: Duration) -> Result<Swept, CasError>;
+
+    /// Says that all of these will be read soon, so that they can be brought together.
+    fn expect(&self, _hashes: &[ContentHash]) -> Result<(), CasError> {
+        Ok(())
+    }
+
+    /// The generation that is written into, where several machines share the blobs; none where one folder has them all.
+    fn generation(&self) -> Option<u64> {
+        None
+    }
+
+    /// From now on this generation is written into, and of what was written before only these are relied on: rows name them.
+    fn enter(&self, _generation: u64, _kept: HashSet<ContentHash>) {}
 }
 
 /// A blob that is open. It stays readable even if it is forgotten meanwhile.

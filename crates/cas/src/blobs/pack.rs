@@ -24,7 +24,7 @@ pub(super) struct Span {
 }
 
 /// What is in a pack.
-type Rows = Vec<(ContentHash, Span)>;
+pub(super) type Rows = Vec<(ContentHash, Span)>;
 
 /// A pack that is being written.
 pub(super) struct PackWriter {
@@ -50,8 +50,21 @@ impl PackWriter {
         self.out.write_all(bytes).map_err(|source| CasError::at(self.out.get_ref().path())(source))
     }
 
+    /// How many bytes of blobs are in it.
+    pub(super) fn length(&self) -> u64 {
+        self.offset
+    }
+
     /// Writes index and footer and makes all of it durable. What is in it, and what to call it.
-    pub(super) fn finish(mut self) -> Result<(Temporary, Rows, ContentHash), CasError> {
+    pub(super) fn finish(self) -> Result<(Temporary, Rows, ContentHash), CasError> {
+        let (file, rows, index) = self.seal()?;
+        file.sync()?;
+        let name = ContentHash::of(&index);
+        Ok((file, rows, name))
+    }
+
+    /// Writes index and footer. What is in it, and its index, whose hash is what to call it.
+    pub(super) fn seal(mut self) -> Result<(Temporary, Rows, Vec<u8>), CasError> {
         self.rows.sort_by_key(|(hash, _)| *hash);
         let mut index = Vec::with_capacity(self.rows.len() * ROW);
         for (hash, span) in &self.rows {
@@ -66,8 +79,7 @@ impl PackWriter {
         self.write(MAGIC)?;
         let path = self.out.get_ref().path().to_owned();
         let file = self.out.into_inner().map_err(|error| CasError::at(&path)(error.into_error()))?;
-        file.sync()?;
-        Ok((file, self.rows, name))
+        Ok((file, self.rows, index))
     }
 }
 
@@ -77,7 +89,6 @@ pub(super) fn read_index(file: &File) -> io::Result<Option<Rows>> {
     let Some(footer_at) = size.checked_sub(FOOTER as u64) else { return Ok(None) };
     let mut footer = [0; FOOTER];
     file.read_exact_at(&mut footer, footer_at)?;
-    let number = |bytes: &[u8]| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes were cut out"));
     let index_at = number(&footer[..8]);
     if &footer[FOOTER - 8..] != MAGIC || index_at > footer_at || !(footer_at - index_at).is_multiple_of(ROW as u64) {
         return Ok(None);
@@ -87,9 +98,21 @@ pub(super) fn read_index(file: &File) -> io::Result<Option<Rows>> {
     if ContentHash::of(&index).as_bytes() != &footer[8..40] {
         return Ok(None);
     }
+    Ok(rows_of(&index))
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes were cut out"))
+}
+
+/// Reads an index that is kept beside its pack; none if it is not one.
+pub(super) fn rows_of(index: &[u8]) -> Option<Rows> {
+    if !index.len().is_multiple_of(ROW) {
+        return None;
+    }
     let row = |row: &[u8]| {
         let hash = ContentHash::from_bytes(*row.first_chunk().expect("a row begins with a hash"));
         (hash, Span { offset: number(&row[32..]), length: number(&row[40..]) })
     };
-    Ok(Some(index.chunks_exact(ROW).map(row).collect()))
+    Some(index.chunks_exact(ROW).map(row).collect())
 }

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +16,7 @@ use crate::disk::{self, Temporary};
 use crate::error::CasError;
 
 /// Up to so many small blobs get files of their own: each costs a sync, but can be found by its name.
-const LOOSE: usize = 8;
+pub(super) const LOOSE: usize = 8;
 
 pub(super) struct LocalWriter<'a> {
     blobs: &'a LocalBlobs,
@@ -42,23 +41,29 @@ impl<'a> LocalWriter<'a> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// A name in the temporary folder that nobody else uses.
-    fn temporary(&self) -> PathBuf {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        self.blobs.temporary_folder().join(format!("{}-{count}", std::process::id()))
+    fn create(&self) -> Result<Temporary, CasError> {
+        self.blobs.temporary()
     }
 
-    fn create(&self) -> Result<Temporary, CasError> {
-        Temporary::create(self.temporary(), 0o400)
+    fn place(&self, temporary: Temporary, hash: &ContentHash) -> Result<(), CasError> {
+        self.blobs.place_loose(temporary, hash)
+    }
+}
+
+impl LocalBlobs {
+    /// A file in the temporary folder whose name nobody else uses.
+    pub(super) fn temporary(&self) -> Result<Temporary, CasError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        Temporary::create(self.temporary_folder().join(format!("{}-{count}", std::process::id())), 0o400)
     }
 
     /// Gives a complete and synced file the name of its hash.
-    fn place(&self, temporary: Temporary, hash: &ContentHash) -> Result<(), CasError> {
-        let target = self.blobs.loose_path(hash);
+    pub(super) fn place_loose(&self, temporary: Temporary, hash: &ContentHash) -> Result<(), CasError> {
+        let target = self.loose_path(hash);
         let shard = target.parent().expect("a blob lies in a folder").to_owned();
         disk::make_folders(&shard).map_err(CasError::at(&shard))?;
-        self.blobs.will_change(shard);
+        self.will_change(shard);
         temporary.place(&target)
     }
 }
@@ -103,7 +108,7 @@ impl BlobWriter for LocalWriter<'_> {
         }
         let hash = hasher.finish();
         if !self.blobs.contains(&hash)? {
-            file.sync()?;
+            self.blobs.sync(&file)?;
             self.place(file, &hash)?;
             self.state().fresh += size;
         }
@@ -118,7 +123,7 @@ impl BlobWriter for LocalWriter<'_> {
         for (hash, bytes) in waiting {
             let file = self.create()?;
             file.write(&bytes)?;
-            file.sync()?;
+            self.blobs.sync(&file)?;
             self.place(file, &hash)?;
         }
         if let Some(writer) = pack {

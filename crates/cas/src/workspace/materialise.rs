@@ -57,6 +57,9 @@ impl Workspace {
         }
         self.unsettle()?;
         self.index.forget_state();
+        // Before anything goes: what cannot be had is found out while the folder is still whole.
+        let files = work.write.values().filter(|entry| entry.kind != Kind::Folder);
+        self.blobs.expect(&files.map(|entry| entry.hash).collect::<Vec<ContentHash>>())?;
         self.remove_all(&work, &walk)?;
         self.write_all(&work.write)?;
         self.index.set_root(*target);

@@ -138,6 +138,32 @@ impl Workspace {
         self.had = Limits { entries, bytes };
     }
 
+    /// Forgets the files, too: what they hold is read again, and brought again if it must be.
+    pub fn forget_files(&mut self) {
+        self.forget();
+        self.index.files.clear();
+    }
+
+    /// What the files held when they were last looked at.
+    pub fn known_contents(&self) -> impl Iterator<Item = ContentHash> {
+        self.index.files.values().map(|known| known.entry.hash)
+    }
+
+    /// The state that the folder came from, where other machines may have brought the chat to another one meanwhile.
+    pub fn came_from(&self) -> Option<ContentHash> {
+        fs::read_to_string(self.home.join(ORIGIN)).ok()?.parse().ok()
+    }
+
+    /// Says which state the folder is at, so that it is known after a crash, too.
+    pub fn comes_from(&mut self, root: &ContentHash) -> Result<(), CasError> {
+        if self.came_from() == Some(*root) {
+            return Ok(());
+        }
+        let mark = Temporary::create(self.home.join("origin.new"), 0o644)?;
+        mark.write(root.to_string().as_bytes())?;
+        mark.place(&self.home.join(ORIGIN))
+    }
+
     /// From now on, hears from the kernel what changes instead of looking for it, where the machine gives that.
     pub fn watch(&mut self) {
         self.is_watching = true;
@@ -202,8 +228,17 @@ impl Workspace {
     }
 }
 
+/// Says of a chat's folder, which nobody has open, that its workspace is yet to be laid out.
+pub fn to_be_laid_out(home: &Path) -> Result<(), CasError> {
+    let marker = home.join(TRANSITION);
+    disk::make_lasting_folders(home).and_then(|()| disk::put(&marker, b"")).map_err(CasError::at(&marker))
+}
+
 /// The file that is there while the folder is between two states.
 const TRANSITION: &str = "materialising";
+
+/// The file that says which state the folder came from.
+const ORIGIN: &str = "origin";
 
 /// The file that is there while the folder is in use; it says since which start of the machine.
 const IN_USE: &str = "in-use";

@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub edits: BTreeMap<WorkPath, Option<Entry>>,
     /// What could not be kept.
     pub warnings: Vec<Warning>,
+    /// The generation of blobs that it relies on, where there are any: it must still be the one when the state is kept.
+    pub generation: Option<u64>,
 }
 
 impl Workspace {
@@ -39,6 +41,7 @@ impl Workspace {
 
     fn take(&mut self, nodes: &impl Nodes) -> Result<Snapshot, CasError> {
         self.open_up()?;
+        let generation = self.blobs.generation();
         let walk = self.look()?;
         let mut edits: BTreeMap<WorkPath, Option<Entry>> = BTreeMap::new();
         let mut unknown = Vec::new();
@@ -77,7 +80,7 @@ impl Workspace {
         }
         let tree = self.tree_after(&edits, nodes)?;
         self.index.set_root(tree.root);
-        Ok(Snapshot { tree, edits, warnings })
+        Ok(Snapshot { tree, edits, warnings, generation })
     }
 
     /// The tree of everything that is known now.

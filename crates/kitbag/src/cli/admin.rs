@@ -1,5 +1,7 @@
 //! `kitbag admin …`
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 
 #[derive(Subcommand)]
@@ -34,6 +36,47 @@ pub(crate) enum AdminCommand {
     },
     /// Seal all secrets with the first line of the master key's file, so that the lines below it are needed no more
     Reseal,
+    /// Move a whole installation: rows, files, toolsets. Stop its servers first; the source is only read, and what is cut off goes on when it
+    /// is run again
+    Move {
+        /// Where it is: a data folder, or the URL of the role that owns the tables on PostgreSQL
+        #[arg(long, env = "KITBAG_MOVE_FROM", value_name = "FOLDER|OWNER_URL", hide_env_values = true)]
+        from: String,
+        /// Where its bytes are, if not in that folder: a bucket, or a folder
+        #[arg(long, value_name = "URL|FOLDER")]
+        from_blobs: Option<String>,
+        /// Where it is to be: an empty folder, or the URL of the owner of an empty database whose schema `kitbag admin migrate` made
+        #[arg(long, env = "KITBAG_MOVE_TO", value_name = "FOLDER|OWNER_URL", hide_env_values = true)]
+        to: String,
+        /// Where its bytes are to be, if not in that folder: a bucket, or a folder
+        #[arg(long, value_name = "URL|FOLDER")]
+        to_blobs: Option<String>,
+        /// Look whether it could be moved, and how much that is
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Copy this installation into a folder, from which it can be restored or served. Stop its servers first
+    Backup {
+        /// An empty folder, or one whose backup was cut off
+        folder: PathBuf,
+        /// The URL of the role that owns the tables, on PostgreSQL
+        #[arg(long, env = "KITBAG_OWNER_DATABASE", value_name = "OWNER_URL", hide_env_values = true)]
+        database: Option<String>,
+        /// Look whether it could be done, and how much that is
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Copy a backup into this installation, which must be empty
+    Restore {
+        /// The folder of the backup
+        folder: PathBuf,
+        /// The URL of the role that owns the tables, on PostgreSQL
+        #[arg(long, env = "KITBAG_OWNER_DATABASE", value_name = "OWNER_URL", hide_env_values = true)]
+        database: Option<String>,
+        /// Look whether it could be done, and how much that is
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Make, list and revoke API tokens
     #[command(subcommand)]
     Token(TokenCommand),

@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::cli::{AdminCommand, Place, TokenCommand};
 use crate::client::{Client, segment};
+use crate::commands::moving;
 use crate::failure::{Failure, not_opened};
 use crate::output::{Output, table, text};
 
@@ -37,6 +38,15 @@ pub(crate) async fn run(place: &Place, command: AdminCommand, output: &Output) -
             let done = reseal(&client, output).await;
             client.close().await;
             done
+        }
+        AdminCommand::Move { from, from_blobs, to, to_blobs, dry_run } => {
+            moving::run((&from, from_blobs.as_deref()), (&to, to_blobs.as_deref()), dry_run, output).await
+        }
+        AdminCommand::Backup { folder, database, dry_run } => {
+            moving::backup(place, &folder, database, dry_run, output).await
+        }
+        AdminCommand::Restore { folder, database, dry_run } => {
+            moving::restore(place, &folder, database, dry_run, output).await
         }
         AdminCommand::Token(command) => {
             let client = Client::open(place).await?;

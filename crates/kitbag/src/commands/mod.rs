@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod executor;
 pub(crate) mod gallery;
 pub(crate) mod mcp;
+pub(crate) mod moving;
 pub(crate) mod openapi;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_server::{App, Settings, embedded};
+use kitbag_server::{App, Bucket, Settings, embedded};
 use kitbag_store::{Location, OpenError, Store};
 use kitbag_trace::Exporter;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -51,6 +51,9 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     }
     let traces = start_traces(config.otlp.as_deref(), &config.settings.egress).await?;
     let store = open_store(&config.database).await?;
+    if let Some(bucket) = &config.settings.blobs.bucket {
+        reach_bucket(bucket).await?;
+    }
     let token = embedded::ensure(&folder.token_file(), &store).await?;
     let (listener, settings) = bind(config.settings).await?;
     let url = format!("http://{}", settings.address);
@@ -114,6 +117,20 @@ pub(crate) async fn open_store(location: &Location) -> Result<Store, Failure> {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             done => return done.map_err(not_opened),
+        }
+    }
+}
+
+/// Asks for the bucket, and waits for one that is still starting.
+async fn reach_bucket(bucket: &Bucket) -> Result<(), Failure> {
+    let end = Instant::now() + DATABASE_PATIENCE;
+    loop {
+        match bucket.check().await {
+            Err(cause) if Instant::now() < end => {
+                tracing::warn!(%cause, "cannot reach the bucket yet; trying again");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            done => return done.map_err(|cause| Failure::failed(format!("blobs: {cause}"))),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use kitbag_bucket::BucketError;
 use kitbag_model::{ContentHash, NotItsId, PublicSlug, ToolsetId};
 use kitbag_store::StoreError;
 
@@ -42,6 +43,9 @@ pub(crate) enum GalleryError {
         /// What.
         source: io::Error,
     },
+    /// The bucket that has the bundles does not answer.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
     #[error(transparent)]
     Toolset(#[from] ToolsetError),
     #[error(transparent)]
@@ -64,6 +68,10 @@ impl From<GalleryError> for ApiError {
                 Self::new(Code::Unavailable, "the disk is full: nothing was changed")
             }
             GalleryError::Disk { .. } => Self::internal(message),
+            GalleryError::Bucket(_) => {
+                tracing::warn!(message, "the blob store does not answer");
+                Self::new(Code::Unavailable, "the blob store does not answer; nothing was changed. Try again")
+            }
             GalleryError::Toolset(error) => error.into(),
             GalleryError::Store(error) => error.into(),
         }

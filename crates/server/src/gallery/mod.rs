@@ -5,7 +5,6 @@ mod bundles;
 mod error;
 mod search;
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use kitbag_model::{ContentHash, GalleryEntry, PublicSlug};
@@ -17,6 +16,7 @@ pub(crate) use error::GalleryError;
 use search::Index;
 pub(crate) use search::Place;
 
+use crate::storage::Storage;
 use crate::transfer::Staged;
 
 /// The gallery of a server. Clones share it.
@@ -27,9 +27,14 @@ pub(crate) struct Gallery {
     index: Arc<Mutex<Option<Arc<Index>>>>,
 }
 
+/// Copies a bundle from where one installation keeps it to where another does. It blocks.
+pub(crate) fn copy(from: &Storage, to: &Storage, hash: &ContentHash) -> Result<(), GalleryError> {
+    Bundles::new(to).put(hash, &Bundles::new(from).read(hash)?)
+}
+
 impl Gallery {
-    pub(crate) fn new(data: &Path, store: Store) -> Self {
-        Self { store, bundles: Bundles::new(data), index: Arc::default() }
+    pub(crate) fn new(storage: &Storage, store: Store) -> Self {
+        Self { store, bundles: Bundles::new(storage), index: Arc::default() }
     }
 
     /// Keeps a bundle under its hash. It stays at least as long as what is answered is held, so that rows that name it can be

@@ -37,6 +37,7 @@ use url::Url;
 use crate::app::Settings;
 use crate::events::Events;
 use crate::rules::Rules;
+use crate::storage::Storage;
 use crate::toolsets::Shelf;
 use begun::Tickets;
 pub(crate) use clients::{Client, ClientKey};
@@ -113,6 +114,7 @@ pub(crate) struct Servers(Arc<Inner>);
 
 struct Inner {
     data: PathBuf,
+    storage: Storage,
     store: Store,
     /// The servers of whoever runs this program, which may be on this machine.
     local: Manager,
@@ -182,6 +184,7 @@ impl Servers {
         rules: &Rules,
         events: &Events,
         sandboxes: SharedKeeper,
+        storage: Storage,
     ) -> Self {
         let keeper = StoreKeeper::new(store.clone(), settings.data.clone(), settings.servers.master_key.clone());
         let keeper = Arc::new(keeper);
@@ -218,6 +221,7 @@ impl Servers {
         let (local, others) = (manager(), manager());
         let servers = Self(Arc::new(Inner {
             data: settings.data.clone(),
+            storage,
             store: store.clone(),
             local,
             others,
@@ -280,6 +284,9 @@ impl Servers {
         let (installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
         drop(tx);
         self.read_clients(org).await?;
+        if self.0.storage.is_shared() {
+            self.lay_out(org, &installed).await;
+        }
         let all = || installed.iter().flat_map(|one| one.servers.iter().map(move |server| (one, server)));
         let open = all().any(|(_, server)| is_fenced(org, server)) && self.fences_are_open().await;
         let wanted = all().map(|(one, server)| self.configured(org, one, server, &pins, open)).collect();
@@ -295,6 +302,21 @@ impl Servers {
         Ok(())
     }
 
+    /// Has the files here of toolsets whose servers may be started. One that cannot be had is told by its server's start.
+    async fn lay_out(&self, org: &OrgId, installed: &[Installed]) {
+        let shelf = Shelf::of(&self.0.storage, org);
+        let with_servers = installed.iter().filter(|one| !one.servers.is_empty());
+        let generations: Vec<String> = with_servers.filter_map(|one| one.toolset.generation.clone()).collect();
+        let laid_out = tokio::task::spawn_blocking(move || {
+            for generation in generations {
+                if let Err(error) = shelf.lay_out(&generation) {
+                    tracing::warn!(%error, "the files of a toolset with MCP servers could not be had");
+                }
+            }
+        });
+        laid_out.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    }
+
     fn configured(
         &self,
         org: &OrgId,
@@ -303,7 +325,7 @@ impl Servers {
         pins: &[Pin],
         open: bool,
     ) -> Configured {
-        let (key, shelf) = (one.server_key(&server.server), Shelf::of(&self.0.data, org));
+        let (key, shelf) = (one.server_key(&server.server), Shelf::of(&self.0.storage, org));
         let known = pins.iter().filter(|pin| pin.listed && pin.server == key).map(definition).collect();
         let folder = one.toolset.generation.as_ref().map(|files| shelf.folder_of(&one.toolset.id, files));
         Configured {

@@ -40,6 +40,7 @@ impl Toolsets {
             let text = manifest::write(&export::without_secrets(one.merged()).0);
             return Ok(Some((ContentHash::of(text.as_bytes()), text.len() as u64, Body::from(text))));
         }
+        self.lay_out(org, one.toolset.generation.as_deref()).await?;
         let folder = self.shelf(org).folder_of(id, one.toolset.generation.as_deref().unwrap_or_default());
         let damaged = ToolsetError::Damaged { path: path.to_string() };
         let opened = blocking(move || {
@@ -73,6 +74,7 @@ impl Toolsets {
         if file.size > largest {
             return Ok(None);
         }
+        self.lay_out(org, toolset.generation.as_deref()).await?;
         let folder = self.shelf(org).folder_of(id, toolset.generation.as_deref().unwrap_or_default());
         let damaged = ToolsetError::Damaged { path: path.to_string() };
         let read = blocking(move || {

@@ -209,6 +209,7 @@ impl Toolsets {
                 of_toolset(one, tool, Some(&found))
             }
         };
+        self.lay_out(org, Some(&generation)).await.map_err(|error| unknown(id, error.into()))?;
         let runs = Runs::Python { program: self.program(org, one), entrypoint: tool.entrypoint.clone() };
         Ok(Callable::new(shown, runs, generation, false))
     }
@@ -358,6 +359,7 @@ impl Toolsets {
 fn unknown(id: &ToolId, error: DescribeError) -> Refusal {
     match error {
         DescribeError::Worker(error) => Refusal::Unavailable { id: id.clone(), reason: error.to_string() },
+        DescribeError::Files(error) => Refusal::Unavailable { id: id.clone(), reason: error.to_string() },
         DescribeError::Store(error) => Refusal::Store(error),
     }
 }

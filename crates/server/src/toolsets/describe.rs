@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use super::catalogue::Descriptions;
-use super::{ToolsetError, Toolsets, Turns};
+use super::{ShelfError, ToolsetError, Toolsets, Turns};
 use crate::api::error::{ApiError, Code};
 
 /// So long a list waits for code that nobody has looked at yet. It is looked at to the end even so.
@@ -38,6 +38,9 @@ pub(super) struct Describing {
 pub(crate) enum DescribeError {
     #[error(transparent)]
     Worker(#[from] WorkerError),
+    /// Its files cannot be had.
+    #[error(transparent)]
+    Files(#[from] ShelfError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -46,6 +49,7 @@ impl From<DescribeError> for ApiError {
     fn from(error: DescribeError) -> Self {
         match error {
             DescribeError::Worker(error) => Self::new(Code::Unavailable, error.to_string()),
+            DescribeError::Files(error) => ToolsetError::from(error).into(),
             DescribeError::Store(error) => error.into(),
         }
     }
@@ -139,6 +143,7 @@ impl Toolsets {
         if let Some(known) = kept.and_then(|text| serde_json::from_str(&text).ok()) {
             return Ok(known);
         }
+        self.lay_out(org, Some(&files)).await?;
         let found = self.workers.describe(&self.program(org, one)).await;
         self.describing.remember(org, one, &files, found.is_err());
         let found =
@@ -164,6 +169,7 @@ impl Toolsets {
                 events.publish(&to, None, "toolset_progress", data);
             }
         });
+        self.lay_out(org, one.toolset.generation.as_deref()).await?;
         let (workers, program) = (self.workers.clone(), self.program(org, one));
         let built = tokio::spawn(async move { workers.prepare(&program, sender).await }.in_current_span());
         built.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;

@@ -199,6 +199,7 @@ impl Toolsets {
         let staged = match same_files {
             true => None,
             false => {
+                self.lay_out(org, head.generation.as_deref()).await?;
                 let folder = head.generation.as_deref().map(|files| self.shelf(org).folder_of(id, files));
                 let staged = self.stage_files(org, made, folder).await?;
                 new.generation = staged.as_ref().map(|staged| staged.generation().to_owned());

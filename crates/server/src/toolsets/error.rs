@@ -150,8 +150,18 @@ impl From<ToolsetError> for ApiError {
                 tracing::error!(message, "a toolset is damaged");
                 Self::new(Code::BlobCorrupt, message)
             }
-            ToolsetError::Shelf(error) if error.source.kind() == std::io::ErrorKind::StorageFull => {
+            ToolsetError::Shelf(ShelfError::Disk { source, .. })
+                if source.kind() == std::io::ErrorKind::StorageFull =>
+            {
                 Self::new(Code::Unavailable, "the disk is full: nothing was changed")
+            }
+            ToolsetError::Shelf(ShelfError::Bucket(_)) => {
+                tracing::warn!(message, "the blob store does not answer");
+                Self::new(Code::Unavailable, "the blob store does not answer; nothing was changed. Try again")
+            }
+            ToolsetError::Shelf(ShelfError::Gone(_)) => {
+                tracing::error!(message, "a toolset is damaged");
+                Self::new(Code::BlobCorrupt, message)
             }
             ToolsetError::Shelf(error) => Self::internal(error),
             ToolsetError::Transfer(error) => error.into(),

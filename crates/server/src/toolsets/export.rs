@@ -67,6 +67,7 @@ impl Toolsets {
         inbox: &Inbox,
     ) -> Result<Staged, ToolsetError> {
         let (id, generation) = (&installed.toolset.id, installed.toolset.generation.as_ref());
+        self.lay_out(org, generation.map(String::as_str)).await?;
         let folder = generation.map(|generation| self.shelf(org).folder_of(id, generation));
         let inbox = inbox.clone();
         blocking(move || {

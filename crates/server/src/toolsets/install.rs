@@ -50,6 +50,7 @@ impl Toolsets {
         blocking(move || {
             let staged = shelf.stage()?;
             let unpacked = unpack(&staged)?;
+            shelf.share(&staged)?;
             Ok((staged, unpacked))
         })
         .await
@@ -93,7 +94,12 @@ impl Toolsets {
         }
         trust(&mut tx, rows.new, &rows.yes).await?;
         tx.audit(&by.who, rows.action, definition.id.as_str(), &rows.details).await?;
-        Ok(tx.commit().await?)
+        tx.commit().await?;
+        let before = rows.replaces.and_then(|before| before.generation.as_deref());
+        if before != rows.new.generation.as_deref() {
+            self.forget_files(org, before).await;
+        }
+        Ok(())
     }
 }
 

@@ -24,7 +24,6 @@ mod skills;
 mod snapshot;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kitbag_model::{OrgId, Override, OverrideKey, ToolsetId};
@@ -46,13 +45,14 @@ pub(crate) use install::{checked_launch, editable, lowered};
 pub(crate) use parcel::Parcel;
 pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 pub(crate) use servers::{LaunchChange, NewServer, ServerChange, Values};
-pub(crate) use shelf::Shelf;
+pub(crate) use shelf::{Shelf, ShelfError};
 pub(crate) use skills::OfferedSkill;
 pub(crate) use snapshot::Snapshot;
 
 use crate::events::Events;
 use crate::recent::Recent;
 use crate::servers::Servers;
+use crate::storage::Storage;
 
 /// So many imports are worked on at a time.
 const IMPORTS: usize = 2;
@@ -64,7 +64,7 @@ type Overrides = Vec<(OverrideKey, Override)>;
 /// All toolsets of a server.
 #[derive(Clone)]
 pub(crate) struct Toolsets {
-    data: PathBuf,
+    storage: Storage,
     store: Store,
     turns: Arc<Mutex<Turns>>,
     /// An import holds its bundle in memory: so many do at once, the others wait.
@@ -78,10 +78,10 @@ pub(crate) struct Toolsets {
 }
 
 impl Toolsets {
-    pub(crate) fn new(data: PathBuf, store: Store, workers: Workers, events: Events, servers: Servers) -> Self {
+    pub(crate) fn new(storage: Storage, store: Store, workers: Workers, events: Events, servers: Servers) -> Self {
         let at_once = Arc::new(Semaphore::new(IMPORTS));
         Self {
-            data,
+            storage,
             store,
             turns: Arc::default(),
             at_once,
@@ -95,7 +95,26 @@ impl Toolsets {
     }
 
     fn shelf(&self, org: &OrgId) -> Shelf {
-        Shelf::of(&self.data, org)
+        Shelf::of(&self.storage, org)
+    }
+
+    /// Makes sure that the files of a toolset are here. Whoever reads them waits for it.
+    async fn lay_out(&self, org: &OrgId, generation: Option<&str>) -> Result<(), ShelfError> {
+        let Some(generation) = generation.filter(|_| self.storage.is_shared()) else { return Ok(()) };
+        let (shelf, generation) = (self.shelf(org), generation.to_owned());
+        if shelf.is_laid_out(&generation) {
+            return Ok(());
+        }
+        blocking(move || shelf.lay_out(&generation)).await
+    }
+
+    /// Takes away the files of a generation that no row names any more, where servers share them. If that fails, a later start does it.
+    async fn forget_files(&self, org: &OrgId, generation: Option<&str>) {
+        let Some(generation) = generation.filter(|_| self.storage.is_shared()) else { return };
+        let (shelf, generation) = (self.shelf(org), generation.to_owned());
+        if let Err(error) = blocking(move || shelf.forget(&generation)).await {
+            tracing::warn!(%error, "files of a toolset that is gone are still in the bucket");
+        }
     }
 
     /// Waits for a place among those who import.
@@ -118,8 +137,16 @@ impl Toolsets {
     pub(crate) async fn tidy_up(&self) -> Result<(), ToolsetError> {
         for org in self.store.system().await?.organization_ids().await? {
             let installed = self.store.read_beside(&org).await?.all_installed().await?;
-            let known = installed.into_iter().map(|one| (one.toolset.id, one.toolset.generation)).collect();
+            let known: HashMap<_, _> =
+                installed.into_iter().map(|one| (one.toolset.id, one.toolset.generation)).collect();
             self.shelf(&org).tidy_up(&known)?;
+            if self.storage.is_shared() {
+                let shelf = self.shelf(&org);
+                blocking(move || {
+                    shelf.tidy_up_shared(&known.values().flatten().map(String::as_str).collect::<Vec<&str>>())
+                })
+                .await?;
+            }
         }
         self.keep_environments().await;
         Ok(())

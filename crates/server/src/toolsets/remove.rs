@@ -64,6 +64,9 @@ impl Toolsets {
             removed
         })
         .await?;
+        if was_there {
+            self.forget_files(org, there.generation.as_deref()).await;
+        }
         if was_there { Ok(()) } else { Err(not_found()) }
     }
 }

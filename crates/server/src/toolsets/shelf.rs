@@ -4,27 +4,45 @@
 //! made durable; then the rows change, and name that generation; then the folder moves to its place. Whoever looks for a
 //! toolset's files looks for its generation's folder first, so at no moment, and after no crash, are they anything but the
 //! files that the rows speak of.
+//!
+//! Where several servers share a bucket, a generation lies there before the rows name it ([`shared`]), each server lays it out in a
+//! folder of its generation when it first needs it, and that is its place.
+
+mod shared;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kitbag_bucket::Folder;
 use kitbag_model::{OrgId, ToolsetId, WorkPath};
 use uuid::Uuid;
 
 use crate::home;
+use crate::storage::Storage;
 
 /// Something about the files of toolsets failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", path.display())]
-pub(crate) struct ShelfError {
-    path: PathBuf,
-    pub(crate) source: io::Error,
+pub(crate) enum ShelfError {
+    /// The disk said no.
+    #[error("{}: {source}", path.display())]
+    Disk {
+        /// Where.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The bucket that has them does not answer.
+    #[error("{0}")]
+    Bucket(String),
+    /// The bucket does not have them, or others.
+    #[error("the files of the toolset are not in the bucket as they were installed ({0}); import the toolset again")]
+    Gone(String),
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> ShelfError + '_ {
-    move |source| ShelfError { path: path.to_owned(), source }
+    move |source| ShelfError::Disk { path: path.to_owned(), source }
 }
 
 /// Removes whatever is there. A link is removed, not what it leads to.
@@ -36,6 +54,8 @@ fn clear(path: &Path) -> io::Result<()> {
 #[derive(Clone)]
 pub(crate) struct Shelf {
     folder: PathBuf,
+    /// Where the files are that several servers share.
+    bucket: Option<Folder>,
 }
 
 /// A folder for files that are to become a toolset's. It goes away unless it is kept.
@@ -72,7 +92,7 @@ impl Staging {
 
     /// Something about one of its files failed.
     pub(crate) fn failed(&self, path: &WorkPath, source: io::Error) -> ShelfError {
-        ShelfError { path: self.path.join(path.as_str()), source }
+        ShelfError::Disk { path: self.path.join(path.as_str()), source }
     }
 
     /// Makes everything in it durable, with one call for all of its files.
@@ -89,12 +109,13 @@ impl Staging {
 
 impl Shelf {
     /// The shelf of an organisation.
-    pub(crate) fn of(data: &Path, org: &OrgId) -> Self {
-        Self::new(home::of(data, org).join("toolsets"))
+    pub(crate) fn of(storage: &Storage, org: &OrgId) -> Self {
+        Self { folder: home::of(storage.data(), org).join("toolsets"), bucket: storage.toolsets(org) }
     }
 
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    #[cfg(test)]
+    fn new(folder: PathBuf) -> Self {
+        Self { folder, bucket: None }
     }
 
     fn staged(&self) -> PathBuf {
@@ -109,16 +130,16 @@ impl Shelf {
         Ok(Staging { generation, path, kept: false })
     }
 
-    /// Where the files of a toolset are.
+    /// Where the files of a toolset are; where they are shared, once they are laid out.
     pub(crate) fn folder_of(&self, id: &ToolsetId, generation: &str) -> PathBuf {
         let staged = self.staged().join(generation);
-        if staged.is_dir() { staged } else { self.folder.join(id.as_str()) }
+        if self.bucket.is_some() || staged.is_dir() { staged } else { self.folder.join(id.as_str()) }
     }
 
     /// Moves the files of a toolset to their place, if they are not there yet.
     pub(crate) fn settle(&self, id: &ToolsetId, generation: &str) -> Result<(), ShelfError> {
         let staged = self.staged().join(generation);
-        if !staged.is_dir() {
+        if self.bucket.is_some() || !staged.is_dir() {
             return Ok(());
         }
         self.remove(id)?;

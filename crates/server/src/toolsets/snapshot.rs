@@ -9,7 +9,7 @@ use kitbag_store::StoreError;
 use serde_json::Value;
 
 use super::catalogue::of_toolset;
-use super::{OfferedSkill, Toolsets};
+use super::{OfferedSkill, ToolsetError, Toolsets};
 use crate::api::error::{ApiError, Code};
 
 /// So many files of a toolset are asked for at once.
@@ -32,6 +32,7 @@ impl Toolsets {
         }
         check_trust(&one)?;
         let generation = one.toolset.generation.clone().unwrap_or_default();
+        self.lay_out(org, Some(&generation)).await.map_err(ToolsetError::from)?;
         let folder = self.shelf(org).folder_of(id, &generation);
         let mut files = Vec::new();
         let mut agent_skills = Vec::new();

@@ -107,6 +107,7 @@ impl Lease {
         self.step("state taken")?;
         let nodes = snapshot.filter(|_| new.is_some()).map_or(&[][..], |snapshot| &snapshot.tree.new_nodes);
         let mut tx = self.write().await?;
+        self.hold_generation(&mut tx, snapshot.and_then(|snapshot| snapshot.generation)).await?;
         tx.add_nodes(self.0.chat, nodes).await?;
         let (call, manifest) = tx.finish_call(self.0.chat, id, outcome, new).await.map_err(|error| match error {
             // Somebody else said that it is over.
@@ -118,6 +119,9 @@ impl Lease {
         tx.commit_chat().await?;
         self.step("state kept")?;
         self.0.slot.nodes.add(nodes).map_err(CasError::from)?;
+        if let Some(new) = new {
+            self.arrived_at(new.root).await?;
+        }
         Ok((call, manifest))
     }
 

@@ -84,6 +84,10 @@ impl From<WorkspaceError> for ApiError {
             WorkspaceError::Cas(CasError::InUse { .. }) => {
                 Self::new(Code::Unavailable, "another process works with this workspace; try again later")
             }
+            WorkspaceError::Cas(error @ CasError::Distant { .. }) => {
+                tracing::warn!(%error, "the blob store does not answer");
+                Self::new(Code::Unavailable, "the blob store does not answer; nothing was kept. Try again")
+            }
             WorkspaceError::Cas(error @ CasError::Limit { .. }) => Self::new(Code::QuotaExceeded, error.to_string()),
             // Room comes back when somebody makes it, which takes a while.
             error @ (WorkspaceError::NoRoom(_) | WorkspaceError::Cas(CasError::NoRoom { .. })) => {

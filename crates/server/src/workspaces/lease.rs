@@ -18,7 +18,7 @@ use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
 
 use super::nodes::StoredNodes;
-use super::{Slot, WorkspaceError, Workspaces};
+use super::{Slot, WorkspaceError, Workspaces, shared};
 use crate::nodes::HeldChat;
 
 /// What a collection forgot.
@@ -142,6 +142,16 @@ impl Lease {
         found.ok_or(WorkspaceError::NoManifest)
     }
 
+    /// The same, and the generation that the chat's blobs are written into, where they are shared.
+    async fn active_in(&self) -> Result<(Option<Manifest>, Option<u64>), WorkspaceError> {
+        let active = self.active().await?;
+        let Held { workspaces, org, chat, .. } = &*self.0;
+        match workspaces.storage.is_shared() {
+            true => Ok((active, workspaces.store.read_beside(org).await?.blob_generation(*chat).await?)),
+            false => Ok((active, None)),
+        }
+    }
+
     /// Makes sure that the folder is the active state, with what was changed in it since. The active state.
     pub(crate) async fn restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
         let lease = self.clone();
@@ -149,9 +159,9 @@ impl Lease {
     }
 
     async fn do_restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
-        let active = self.active().await?;
+        let (active, generation) = self.active_in().await?;
         let (root, moved) = (root_of(active.as_ref()), self.has_moved());
-        self.work(move |workspace, nodes| restore(workspace, nodes, root, moved)).await?;
+        self.work(move |workspace, nodes| restore(workspace, nodes, root, moved, generation)).await?;
         self.has_arrived();
         Ok(active)
     }
@@ -200,7 +210,7 @@ impl Lease {
         }
         let new =
             NewManifest { parent: active.map(|manifest| manifest.id), root: snapshot.tree.root, source, source_ref };
-        let kept = self.commit(&snapshot.tree, &new).await;
+        let kept = self.commit(&snapshot.tree, &new, snapshot.generation).await;
         match &kept {
             Ok(manifest) => self.tell(before, Some(manifest)).await,
             Err(_) => self.forget().await?,
@@ -217,16 +227,45 @@ impl Lease {
         .await
     }
 
-    async fn commit(&self, tree: &Tree, new: &NewManifest) -> Result<Manifest, WorkspaceError> {
+    async fn commit(
+        &self,
+        tree: &Tree,
+        new: &NewManifest,
+        generation: Option<u64>,
+    ) -> Result<Manifest, WorkspaceError> {
         self.step("state taken")?;
         let mut tx = self.write().await?;
+        self.hold_generation(&mut tx, generation).await?;
         tx.add_nodes(self.0.chat, &tree.new_nodes).await?;
         let manifest = tx.keep_manifest(self.0.chat, new).await?;
         self.step("state written")?;
         tx.commit_chat().await?;
         self.step("state kept")?;
         self.0.slot.nodes.add(&tree.new_nodes).map_err(CasError::from)?;
+        self.arrived_at(new.root).await?;
         Ok(manifest)
+    }
+
+    /// Makes sure that nothing was collected since a state was taken that relies on what was there. Before anything else is written.
+    pub(super) async fn hold_generation(
+        &self,
+        tx: &mut WriteTx,
+        generation: Option<u64>,
+    ) -> Result<(), WorkspaceError> {
+        match generation {
+            Some(generation) if !tx.hold_blob_generation(self.0.chat, generation).await? => {
+                Err(WorkspaceError::Conflict)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes down which state the folder is at, where another server may bring the chat to the next one.
+    pub(super) async fn arrived_at(&self, root: ContentHash) -> Result<(), WorkspaceError> {
+        match self.0.workspaces.storage.is_shared() {
+            true => self.change(move |workspace| workspace.comes_from(&root)).await,
+            false => Ok(()),
+        }
     }
 
     /// A fault point between the folder and the books.
@@ -262,10 +301,14 @@ impl Lease {
             Some(id) => tx.manifest(self.0.chat, id).await?,
             None => None,
         };
+        let generation = match self.0.workspaces.storage.is_shared() {
+            true => tx.blob_generation(self.0.chat).await?,
+            false => None,
+        };
         drop(tx);
         let (root, moved) = (root_of(active.as_ref()), self.has_moved());
         let looked = self.work(move |workspace, nodes| {
-            restore(workspace, nodes, root, moved)?;
+            restore(workspace, nodes, root, moved, generation)?;
             workspace.open_up()?;
             Ok((take(workspace, nodes, root)?, workspace.path().to_owned()))
         });
@@ -312,7 +355,8 @@ impl Lease {
         self.go_to(root).await?;
         let parent = active.map(|manifest| manifest.id);
         let new = NewManifest { parent, root, source: Source::Edit, source_ref: Some(target.id.to_string()) };
-        let manifest = self.commit(&Tree { root, new_nodes: Vec::new() }, &new).await?;
+        // A state that was kept before relies on nothing new.
+        let manifest = self.commit(&Tree { root, new_nodes: Vec::new() }, &new, None).await?;
         self.settle().await?;
         self.tell(active_root, Some(&manifest)).await;
         Ok(manifest)
@@ -342,6 +386,7 @@ impl Lease {
         tx.commit().await?;
         self.step("switch kept")?;
         self.settle().await?;
+        self.arrived_at(root).await?;
         self.tell(left.map_or_else(|| tree::empty().root, |manifest| manifest.root), target.as_ref()).await;
         Ok(())
     }
@@ -393,6 +438,9 @@ impl Lease {
     }
 
     async fn do_collect(&self, grace: Duration) -> Result<Collected, WorkspaceError> {
+        if self.0.workspaces.storage.is_shared() {
+            return self.collect_shared(grace).await;
+        }
         let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
         tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         let roots = tx.manifest_roots(self.0.chat).await?;
@@ -474,7 +522,7 @@ impl Lease {
             };
             tx.audit(&who, action, &chat.to_string(), &details).await?;
             // Before the rows are gone: nobody would know of the folder any more.
-            if workspaces.exists(org, *chat) {
+            if workspaces.storage.is_shared() || workspaces.exists(org, *chat) {
                 lease.with_home(clear::doom).await?;
             }
             tx.commit().await?;
@@ -494,9 +542,15 @@ impl Lease {
     async fn remove(&self) -> Result<(), WorkspaceError> {
         *self.0.slot.workspace.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let (meter, _) = self.0.workspaces.metered(&self.0.org).await?;
+        let is_shared = self.0.workspaces.storage.is_shared();
+        if let Err(error) = self.remove_shared(&meter).await {
+            // The chat is gone, and its mark stays: the next start takes the rest.
+            tracing::warn!(%error, chat = %self.0.chat, "the bytes of a deleted chat are still in the bucket");
+            return Ok(());
+        }
         self.with_home(move |home| {
             // What cannot be counted is counted anew when somebody is refused.
-            let taken = meter.left().map(|_| LocalBlobs::stored(home).unwrap_or_default());
+            let taken = meter.left().filter(|_| !is_shared).map(|_| LocalBlobs::stored(home).unwrap_or_default());
             clear::remove_doomed(home)?;
             meter.give_back(taken.unwrap_or_default());
             Ok(())
@@ -525,12 +579,12 @@ impl Lease {
         let done = tokio::task::spawn_blocking(move || {
             let Held { workspaces, org, chat, slot, .. } = &*lease.0;
             let mut open = slot.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-            let workspace = match &mut *open {
-                Some(workspace) => workspace,
-                closed => closed.insert(workspaces.open_workspace(org, *chat)?),
-            };
             slot.nodes.add(&tree::empty().new_nodes).map_err(CasError::from)?;
             let nodes = StoredNodes { store: &workspaces.store, org, chat: *chat, known: &slot.nodes, runtime };
+            let workspace = match &mut *open {
+                Some(workspace) => workspace,
+                closed => closed.insert(shared::open(workspaces, org, *chat, &nodes)?),
+            };
             work(workspace, &nodes)
         });
         let done = done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
@@ -548,11 +602,22 @@ fn restore(
     nodes: &StoredNodes<'_>,
     root: ContentHash,
     moved: bool,
+    generation: Option<u64>,
 ) -> Result<(), WorkspaceError> {
-    let elsewhere = workspace.known_state().is_some_and(|known| known != root);
+    if let Some(generation) = generation {
+        shared::follow(workspace, nodes, root, generation);
+    }
+    let elsewhere = match workspace.known_state() {
+        Some(known) => known != root,
+        // What is in it came from that state, or another server has brought the chat to this one since.
+        None => generation.is_some() && workspace.came_from().unwrap_or_else(|| tree::empty().root) != root,
+    };
     if moved || workspace.is_torn()? || elsewhere {
         workspace.materialise(&root, nodes)?;
         workspace.settle()?;
+    }
+    if generation.is_some() {
+        workspace.comes_from(&root)?;
     }
     Ok(())
 }

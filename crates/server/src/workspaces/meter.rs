@@ -1,15 +1,16 @@
 //! How much all states of an organisation's workspaces take, and that it is no more than its quota. Whatever is kept goes through here,
 //! whoever keeps it: a file that comes in, a tool's work, a result that is too large for its record.
 //!
-//! It is found out once, by looking at the disk, when there is a quota and somebody first writes; then it is counted in memory.
+//! It is found out once, by looking at the disk or asking the bucket, when there is a quota and somebody first writes; then it is counted in memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use kitbag_bucket::Folder;
 use kitbag_cas::CasError;
 use kitbag_cas::blobs::{BlobReader, BlobWriter, Blobs, LocalBlobs, Swept};
 use kitbag_model::{ContentHash, OrgId};
@@ -47,8 +48,8 @@ impl Meters {
 }
 
 impl Meter {
-    /// From now on the organisation may take so much. What it takes is counted below `chats` if nobody knows.
-    pub(super) async fn hold(&self, most: Option<u64>, chats: PathBuf) -> Result<(), CasError> {
+    /// From now on the organisation may take so much. What it takes is counted if nobody knows.
+    pub(super) async fn hold(&self, most: Option<u64>, stock: Stock) -> Result<(), CasError> {
         if self.is_ready(most) {
             return Ok(());
         }
@@ -56,10 +57,7 @@ impl Meter {
         if self.is_ready(most) {
             return Ok(());
         }
-        let path = chats.clone();
-        let counted = tokio::task::spawn_blocking(move || stored_below(&chats)).await;
-        let counted = counted.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        let used = counted.map_err(|source| CasError::Io { path, source })?;
+        let used = stock.count().await?;
         let mut state = self.state();
         (state.used, state.counted_at, state.refused) = (Some(used), Some(Instant::now()), false);
         Ok(())
@@ -115,17 +113,35 @@ impl Meter {
     }
 }
 
-fn stored_below(chats: &Path) -> std::io::Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(chats).into_iter().flatten() {
-        bytes += LocalBlobs::stored(&entry?.path())?;
+/// Where the blobs of an organisation, or of one chat, are to be counted.
+pub(super) struct Stock {
+    /// The folder of their chats.
+    pub(super) chats: PathBuf,
+    /// Their place in the bucket, if that is where they are kept.
+    pub(super) shared: Option<Folder>,
+}
+
+impl Stock {
+    async fn count(self) -> Result<u64, CasError> {
+        if let Some(shared) = self.shared {
+            return Ok(shared.list().await?.iter().map(|object| object.size).sum());
+        }
+        let path = self.chats.clone();
+        let counted = tokio::task::spawn_blocking(move || {
+            let mut bytes = 0;
+            for entry in std::fs::read_dir(&self.chats).into_iter().flatten() {
+                bytes += LocalBlobs::stored(&entry?.path())?;
+            }
+            Ok(bytes)
+        });
+        let counted = counted.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        counted.map_err(|source| CasError::Io { path, source })
     }
-    Ok(bytes)
 }
 
 /// Blobs of a chat whose organisation is measured.
 pub(super) struct Metered {
-    pub(super) blobs: LocalBlobs,
+    pub(super) blobs: Arc<dyn Blobs>,
     pub(super) meter: Arc<Meter>,
 }
 
@@ -153,7 +169,7 @@ impl Blobs for Metered {
     fn writer<'a>(&'a self) -> Result<Box<dyn BlobWriter + 'a>, CasError> {
         let (small, large) = (AtomicU64::new(0), AtomicU64::new(0));
         let writer = Some(self.blobs.writer()?);
-        Ok(Box::new(MeteredWriter { blobs: &self.blobs, meter: &self.meter, writer, small, large }))
+        Ok(Box::new(MeteredWriter { blobs: &*self.blobs, meter: &self.meter, writer, small, large }))
     }
 
     fn replace(&self, hash: &ContentHash, file: &File) -> Result<bool, CasError> {
@@ -169,11 +185,23 @@ impl Blobs for Metered {
         self.meter.give_back(swept.bytes);
         Ok(swept)
     }
+
+    fn expect(&self, hashes: &[ContentHash]) -> Result<(), CasError> {
+        self.blobs.expect(hashes)
+    }
+
+    fn generation(&self) -> Option<u64> {
+        self.blobs.generation()
+    }
+
+    fn enter(&self, generation: u64, kept: HashSet<ContentHash>) {
+        self.blobs.enter(generation, kept);
+    }
 }
 
 /// Takes room for what it may write, and gives back at the end what it did not need.
 struct MeteredWriter<'a> {
-    blobs: &'a LocalBlobs,
+    blobs: &'a dyn Blobs,
     meter: &'a Meter,
     /// None when it is finished.
     writer: Option<Box<dyn BlobWriter + 'a>>,
@@ -263,7 +291,7 @@ mod tests {
         let chats = tempfile::tempdir().unwrap();
         let meter = Arc::new(Meter::default());
         let open = |name: &str| Metered {
-            blobs: LocalBlobs::open(&chats.path().join(name)).unwrap(),
+            blobs: Arc::new(LocalBlobs::open(&chats.path().join(name)).unwrap()),
             meter: Arc::clone(&meter),
         };
         let one = open("one");
@@ -274,7 +302,8 @@ mod tests {
         };
         assert_eq!(put(&one, &[1; 1_000]).unwrap(), 1_000);
         assert_eq!(meter.left(), None, "nobody counts without a quota");
-        meter.hold(Some(400_000), chats.path().to_owned()).await.unwrap();
+        let stock = || Stock { chats: chats.path().to_owned(), shared: None };
+        meter.hold(Some(400_000), stock()).await.unwrap();
         assert_eq!(meter.left(), Some(399_000));
         assert_eq!(put(&one, &[1; 1_000]).unwrap(), 0, "it was there");
         assert_eq!(meter.left(), Some(399_000));
@@ -301,7 +330,7 @@ mod tests {
         assert_eq!(meter.left(), Some(97_500));
         let swept = one.sweep(&|_| false, Duration::ZERO).unwrap();
         assert_eq!(meter.left(), Some(97_500 + swept.bytes));
-        meter.hold(None, chats.path().to_owned()).await.unwrap();
+        meter.hold(None, stock()).await.unwrap();
         assert_eq!(put(&one, &vec![6; 500_000]).unwrap(), 500_000, "there is no quota any more");
     }
 }

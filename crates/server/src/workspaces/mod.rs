@@ -10,6 +10,7 @@ mod lease;
 mod meter;
 mod nodes;
 mod run;
+mod shared;
 mod upload;
 
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kitbag_cas::CasError;
-use kitbag_cas::blobs::{Blobs, LocalBlobs};
+use kitbag_cas::blobs::Blobs;
 use kitbag_cas::clear;
 use kitbag_cas::tree::NodeMap;
 use kitbag_cas::workspace::{Limits, Workspace};
@@ -25,12 +26,12 @@ use kitbag_model::{ChatId, ContentHash, OrgId, ToolCallId};
 use kitbag_store::Store;
 use tokio::sync::watch;
 
-use crate::app::Settings;
 use crate::events::Events;
 use crate::home;
 use crate::nodes::{HeldChat, Nodes, NotHeld};
 use crate::rules::{Quota, Rules};
-use meter::{Meter, Metered, Meters};
+use crate::storage::Storage;
+use meter::{Meter, Metered, Meters, Stock};
 
 pub(crate) use error::WorkspaceError;
 pub(crate) use lease::Lease;
@@ -44,7 +45,7 @@ const IDLE: usize = 64;
 /// All workspaces of a server.
 #[derive(Clone)]
 pub(crate) struct Workspaces {
-    data: PathBuf,
+    storage: Storage,
     store: Store,
     limits: Limits,
     rules: Rules,
@@ -68,11 +69,18 @@ pub(crate) struct Slot {
 }
 
 impl Workspaces {
-    pub(crate) fn new(settings: &Settings, store: &Store, rules: &Rules, events: &Events, nodes: &Nodes) -> Self {
+    pub(crate) fn new(
+        storage: Storage,
+        limits: Limits,
+        store: &Store,
+        rules: &Rules,
+        events: &Events,
+        nodes: &Nodes,
+    ) -> Self {
         Self {
-            data: settings.data.clone(),
+            storage,
             store: store.clone(),
-            limits: settings.workspace_limits,
+            limits,
             rules: rules.clone(),
             meters: Meters::default(),
             events: events.clone(),
@@ -85,7 +93,8 @@ impl Workspaces {
     async fn metered(&self, org: &OrgId) -> Result<(Arc<Meter>, Option<Quota>), WorkspaceError> {
         let quota = self.rules.of(org).await?.workspace_bytes();
         let meter = self.meters.of(org);
-        meter.hold(quota.as_ref().map(|quota| quota.most), self.homes(org)).await?;
+        let stock = Stock { chats: self.homes(org), shared: self.storage.chats(org) };
+        meter.hold(quota.as_ref().map(|quota| quota.most), stock).await?;
         Ok((meter, quota))
     }
 
@@ -154,7 +163,7 @@ impl Workspaces {
         (open.len(), open.values().filter(|slot| slot.turn.try_lock().is_err()).count())
     }
 
-    /// Whether the chat has ever used its workspace.
+    /// Whether the chat has ever used its workspace here.
     pub(crate) fn exists(&self, org: &OrgId, chat: ChatId) -> bool {
         self.home(org, chat).is_dir()
     }
@@ -194,10 +203,11 @@ impl Workspaces {
             return Ok(Arc::clone(workspace.blobs()));
         }
         // To open the blobs would make the folder.
-        if !self.exists(org, chat) {
+        if !self.storage.is_shared() && !self.exists(org, chat) {
             return Err(CasError::Missing { hash: *wanted }.into());
         }
-        Ok(Arc::new(LocalBlobs::open(&self.home(org, chat))?))
+        // Nothing is written, so that it does not matter into what.
+        Ok(self.storage.blobs(org, chat, &self.home(org, chat), 0)?)
     }
 
     /// The folder of a chat.
@@ -207,14 +217,15 @@ impl Workspaces {
 
     /// Where the folders of an organisation's chats are.
     fn homes(&self, org: &OrgId) -> PathBuf {
-        home::of(&self.data, org).join("chats")
+        home::of(self.storage.data(), org).join("chats")
     }
 
     /// Removes the folders of chats whose deletion was cut off. Call it once, at the start. A folder that no chat has is not
     /// enough to go by: another database may have it.
     pub(crate) async fn finish_deletions(&self) {
         let mut orgs = vec![OrgId::local()];
-        let others = std::fs::read_dir(self.data.join(home::OTHERS)).into_iter().flatten().filter_map(Result::ok);
+        let others =
+            std::fs::read_dir(self.storage.data().join(home::OTHERS)).into_iter().flatten().filter_map(Result::ok);
         orgs.extend(others.filter_map(|entry| entry.file_name().to_str()?.parse().ok()));
         for org in orgs {
             let doomed = clear::doomed(&self.homes(&org)).unwrap_or_else(|error| {
@@ -255,9 +266,10 @@ impl Workspaces {
         }
     }
 
-    fn open_workspace(&self, org: &OrgId, chat: ChatId) -> Result<Workspace, WorkspaceError> {
+    fn open_workspace(&self, org: &OrgId, chat: ChatId, generation: u64) -> Result<Workspace, WorkspaceError> {
         let home = self.home(org, chat);
-        let blobs = Arc::new(Metered { blobs: LocalBlobs::open(&home)?, meter: self.meters.of(org) });
+        let blobs = self.storage.blobs(org, chat, &home, generation)?;
+        let blobs = Arc::new(Metered { blobs, meter: self.meters.of(org) });
         let mut workspace = Workspace::open(&home, blobs, self.limits)?;
         workspace.watch();
         Ok(workspace)

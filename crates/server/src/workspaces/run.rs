@@ -1,7 +1,7 @@
 //! What a run of an agent does to a workspace: it begins with a state of it, and leaves one. The folder here is not touched: the agent
 //! has one of its own, elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -51,15 +51,21 @@ impl Lease {
 
     /// Those of these contents that are not here.
     pub(crate) async fn missing(&self, hashes: Vec<ContentHash>) -> Result<Vec<ContentHash>, WorkspaceError> {
+        Ok(self.missing_in(hashes).await?.0)
+    }
+
+    /// The same, and the generation of blobs that those which are here are relied on in.
+    async fn missing_in(&self, hashes: Vec<ContentHash>) -> Result<(Vec<ContentHash>, Option<u64>), WorkspaceError> {
         self.work(move |workspace, _| {
             let blobs = workspace.blobs();
+            let generation = blobs.generation();
             let mut missing = Vec::new();
             for hash in hashes {
                 if !blobs.contains(&hash)? {
                     missing.push(hash);
                 }
             }
-            Ok(missing)
+            Ok((missing, generation))
         })
         .await
     }
@@ -77,11 +83,15 @@ impl Lease {
 
     /// Records the end of a run together with the state that it left. The chat stays where it is.
     pub(crate) async fn finish_run(&self, ended: Ended) -> Result<(Run, Option<Manifest>), RunEndError> {
-        let tree = match &ended.files {
-            Some(files) => Some(self.tree_of(files, ended.began_with).await?),
-            None => None,
+        let (tree, generation) = match &ended.files {
+            Some(files) => {
+                let (tree, generation) = self.tree_of(files, ended.began_with).await?;
+                (Some(tree), generation)
+            }
+            None => (None, None),
         };
         let mut tx = self.write().await?;
+        self.hold_generation(&mut tx, generation).await?;
         let mut manifest = None;
         if let Some(tree) = &tree {
             tx.add_nodes(self.0.chat, &tree.new_nodes).await.map_err(WorkspaceError::from)?;
@@ -104,9 +114,16 @@ impl Lease {
         &self,
         files: &BTreeMap<WorkPath, FileRef>,
         began_with: Option<ManifestId>,
-    ) -> Result<tree::Tree, WorkspaceError> {
-        let hashes = files.values().map(|file| file.sha256).collect();
-        if let Some(hash) = self.missing(hashes).await?.first() {
+    ) -> Result<(tree::Tree, Option<u64>), WorkspaceError> {
+        let before = match began_with {
+            Some(manifest) => self.entries(self.manifest(manifest).await?.root).await?,
+            None => Vec::new(),
+        };
+        // What a state has that was kept is there as long as that state is.
+        let kept: HashSet<ContentHash> = before.iter().map(|(_, entry)| entry.hash).collect();
+        let hashes = files.values().map(|file| file.sha256).filter(|hash| !kept.contains(hash)).collect();
+        let (missing, generation) = self.missing_in(hashes).await?;
+        if let Some(hash) = missing.first() {
             return Err(CasError::Missing { hash: *hash }.into());
         }
         let entry = |(path, file): (&WorkPath, &FileRef)| {
@@ -114,13 +131,10 @@ impl Lease {
             (path.clone(), Entry { kind, size: file.size, hash: file.sha256 })
         };
         let mut entries: BTreeMap<WorkPath, Entry> = files.iter().map(entry).collect();
-        if let Some(manifest) = began_with {
-            let root = self.manifest(manifest).await?.root;
-            let untold = self.entries(root).await?.into_iter().filter(|(_, entry)| !is_told(entry.kind));
-            let kept: Vec<(WorkPath, Entry)> = untold.filter(|(path, _)| has_room(path, &entries)).collect();
-            entries.extend(kept);
-        }
-        Ok(tree::build(&entries))
+        let untold = before.into_iter().filter(|(_, entry)| !is_told(entry.kind));
+        let kept: Vec<(WorkPath, Entry)> = untold.filter(|(path, _)| has_room(path, &entries)).collect();
+        entries.extend(kept);
+        Ok((tree::build(&entries), generation))
     }
 }
 

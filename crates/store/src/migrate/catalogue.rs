@@ -49,6 +49,7 @@ pub(crate) fn all() -> &'static [Migration] {
         18 "0018_toolset_builder",
         19 "0019_run_renderings",
         20 "0020_nodes",
+        21 "0021_blob_generations",
     ]
 }
 

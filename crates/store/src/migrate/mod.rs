@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod postgres;
+pub mod transfer;
 
 use kitbag_model::Timestamp;
 use sqlx::{AssertSqlSafe, SqlitePool};

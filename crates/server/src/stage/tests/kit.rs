@@ -93,6 +93,7 @@ impl Theatre {
             trusted_proxies: Vec::new(),
             page: PageFiles::Folder(PathBuf::new()),
             request_timeout: Duration::from_secs(30),
+            blobs: crate::BlobSettings::default(),
             data: database.data().to_owned(),
             config: None,
         };

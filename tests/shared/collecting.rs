@@ -1,0 +1,44 @@
+//! Collecting what nobody needs, while another server has the same chat.
+
+use kitbag_testkit::{Server, TestDatabase};
+
+use crate::kit::{BINARY, Chat, installation};
+
+/// Puts files into a state that is then taken back, so that nothing names what they have.
+async fn leave(chat: &Chat<'_>, database: &TestDatabase, names: &[&str]) {
+    for name in names {
+        chat.put(name, format!("left in {name}")).await.expect(201);
+    }
+    database.change("UPDATE chats SET active_manifest_id = NULL").await;
+    database.change("UPDATE messages SET manifest_id = NULL").await;
+    database.change("DELETE FROM workspace_manifests").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_collected_here_is_not_relied_on_there() {
+    let (database, bucket) = installation().await;
+    let beside = database.beside();
+    let (one, other) = (Server::start(BINARY, &database, &[]), Server::start(BINARY, &beside, &[]));
+    let here = Chat::new(&one).await;
+    let there = here.at(&other);
+    let folder = bucket.open().folder(&format!("orgs/local/chats/{}", here.id));
+    leave(&there, &database, &["a.txt", "b.txt", "c.txt"]).await;
+    assert_eq!(folder.list().await.unwrap().len(), 3);
+    let done = here.collect().await;
+    assert_eq!(done["blobs"], 3, "{done}");
+    assert_eq!(folder.list().await.unwrap().len(), 0);
+    // The other one wrote the same a moment ago, and remembers it; it must bring it again.
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        there.put(name, format!("left in {name}")).await;
+    }
+    assert_eq!(here.text("a.txt").await, "left in a.txt");
+    here.is_whole().await;
+    there.is_whole().await;
+    // What is needed stays, again and again.
+    for _ in 0..3 {
+        assert_eq!(here.collect().await["blobs"], 0);
+        there.put("more.txt", "more").await;
+        there.is_whole().await;
+    }
+    assert_eq!(there.text("c.txt").await, "left in c.txt");
+}

@@ -1,0 +1,45 @@
+//! A bucket that goes away: whoever needs it is told so, nothing is half kept, and everything goes on when it is back.
+
+use kitbag_testkit::{Gate, Server, TestBucket, TestDatabase};
+
+use crate::kit::{BINARY, Chat, import};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_half_kept() {
+    let bucket = TestBucket::new();
+    let gate = Gate::before(&bucket);
+    let database = TestDatabase::postgres().await.in_bucket(&bucket.through(&gate));
+    let server = Server::start(BINARY, &database, &[]);
+    let chat = Chat::new(&server).await;
+    chat.put("kept.txt", "kept").await.expect(201);
+    let before = chat.manifest().await;
+    // In the middle of what is sent, and before anything is.
+    gate.shut_after(9_000_000);
+    let large: Vec<u8> = (0..5_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    let refused = chat.put("large.bin", large.clone()).await;
+    refused.expect_error(503, "UNAVAILABLE");
+    assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    chat.put("other.txt", "other").await.expect_error(503, "UNAVAILABLE");
+    assert_eq!(chat.text("kept.txt").await, "kept", "copies are here");
+    assert_eq!(chat.manifest().await["files"], before["files"]);
+    // Another server, without copies, cannot know.
+    let beside = database.beside();
+    gate.open();
+    let other = Server::start(BINARY, &beside, &[]);
+    gate.shut();
+    assert_eq!(chat.at(&other).read("kept.txt").await, Err(503));
+    gate.open();
+    assert_eq!(chat.at(&other).text("kept.txt").await, "kept");
+    chat.put("large.bin", large.clone()).await.expect(201);
+    assert!(chat.at(&other).read("large.bin").await.unwrap() == large);
+    chat.is_whole().await;
+    // A toolset is not installed without its files.
+    gate.shut();
+    let toolsets = server.get("/v1/orgs/local/toolsets").await.expect(200);
+    let tools =
+        server.post("/v1/orgs/local/toolsets", &serde_json::json!({ "name": "x", "files": { "a.txt": "a" } })).await;
+    assert!(!tools.status.is_success(), "{tools:?}");
+    assert_eq!(server.get("/v1/orgs/local/toolsets").await.expect(200), toolsets);
+    gate.open();
+    import(&server).await;
+}
