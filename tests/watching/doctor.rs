@@ -1,6 +1,6 @@
 //! `kitbag doctor --cluster`: each thing that servers share, looked at by itself.
 
-use kitbag_testkit::{Program, TestDatabase};
+use kitbag_testkit::{Gate, Program, TestBucket, TestDatabase};
 use serde_json::Value;
 
 use crate::BINARY;
@@ -28,7 +28,19 @@ async fn it_looks_at_what_servers_share() {
     for name in ["database", "schema", "role", "row-level security", "clock", "connections"] {
         assert_eq!(status(&checks, name).0, "ok", "{checks:?}");
     }
-    assert_eq!(code, Some(0));
+    assert_eq!((status(&checks, "bytes").0, code), ("missing", Some(0)), "files of this machine are nobody else's");
+    let with_bucket = |bucket: &TestBucket| {
+        let program = Program::on(BINARY, &database).env("KITBAG_BLOBS", &bucket.url());
+        TestBucket::variables().into_iter().fold(program, |program, (name, value)| program.env(name, value))
+    };
+    let bucket = TestBucket::new();
+    let (checks, _) = look(&with_bucket(&bucket));
+    assert_eq!(status(&checks, "bytes").0, "ok", "{checks:?}");
+
+    let gate = Gate::before(&bucket);
+    gate.shut();
+    let (checks, code) = look(&with_bucket(&bucket.through(&gate)));
+    assert_eq!((status(&checks, "bytes").0, code), ("bad", Some(1)), "{checks:?}");
 
     // Servers, as they say themselves that they serve; one is silent.
     database

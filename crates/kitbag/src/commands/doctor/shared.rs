@@ -18,11 +18,25 @@ pub(super) async fn look(config: &Config) -> Vec<Check> {
             return vec![Check::wrong("database", Verdict::Bad, found, advice)];
         }
     };
-    match inspect(url).await {
+    let mut checks = match inspect(url).await {
         Ok(found) => told(&found),
         Err(error) => {
             vec![Check::wrong("database", Verdict::Bad, error.to_string(), "look whether it runs, and at its log")]
         }
+    };
+    checks.push(bytes(config).await);
+    checks
+}
+
+/// Where files are kept: what one server writes, the others must be able to read.
+async fn bytes(config: &Config) -> Check {
+    let Some(bucket) = &config.settings.blobs.bucket else {
+        let advice = "give the bucket that the servers share as KITBAG_BLOBS, unless there is one server";
+        return Check::wrong("bytes", Verdict::Missing, "in the data folder, which one server has for itself", advice);
+    };
+    match bucket.check().await {
+        Ok(()) => Check::good("bytes", "the bucket answers"),
+        Err(error) => Check::wrong("bytes", Verdict::Bad, error.to_string(), "look at its address and credentials"),
     }
 }
 
