@@ -79,7 +79,8 @@ impl HttpService for Wire {
         let answer = answer.map_err(|error| match error {
             Unsent::Refused(refused) => failed(HttpErrorKind::Unknown, refused),
             Unsent::Unanswered(error) if error.at_connecting => failed(HttpErrorKind::Connect, error),
-            Unsent::Unanswered(error) => failed(HttpErrorKind::Interrupted, error),
+            // Asked again whatever it was: everything here may happen twice, since a name has one content.
+            Unsent::Unanswered(error) => failed(HttpErrorKind::Request, error),
         })?;
         let mut response = http::Response::new(());
         *response.status_mut() = answer.status();
