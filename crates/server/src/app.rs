@@ -208,6 +208,8 @@ impl App {
             toolsets: toolsets.clone(),
             workspaces: workspaces.clone(),
             events: events.clone(),
+            nodes: nodes.clone(),
+            servers: servers.clone(),
         };
         let runs = AgentRuns::new(settings.runs, &store, rooms);
         let inbox = Inbox::new(&settings.data);

@@ -30,8 +30,9 @@ pub(crate) use ask::Ask;
 pub(crate) use link::LARGEST_MESSAGE;
 
 use crate::events::Events;
-use crate::nodes::Line;
+use crate::nodes::{Line, Nodes};
 use crate::rules::Rules;
+use crate::servers::Servers;
 use crate::toolsets::Toolsets;
 use crate::workspaces::Workspaces;
 use assign::Named;
@@ -71,6 +72,8 @@ struct Inner {
     toolsets: Toolsets,
     workspaces: Workspaces,
     events: Events,
+    nodes: Nodes,
+    servers: Servers,
     links: Links,
     /// Counts what may be of interest to an executor that has room.
     work: watch::Sender<u64>,
@@ -86,6 +89,8 @@ pub(crate) struct Rooms {
     pub(crate) toolsets: Toolsets,
     pub(crate) workspaces: Workspaces,
     pub(crate) events: Events,
+    pub(crate) nodes: Nodes,
+    pub(crate) servers: Servers,
 }
 
 impl AgentRuns {
@@ -97,6 +102,8 @@ impl AgentRuns {
             toolsets: rooms.toolsets,
             workspaces: rooms.workspaces,
             events: rooms.events,
+            nodes: rooms.nodes,
+            servers: rooms.servers,
             links: Links::default(),
             work: watch::Sender::new(0),
             news: broadcast::channel(WAITING).0,
