@@ -228,6 +228,8 @@ impl App {
             toolsets: toolsets.clone(),
             workspaces: workspaces.clone(),
             events: events.clone(),
+            nodes: nodes.clone(),
+            servers: servers.clone(),
             stage: stage.clone(),
         };
         let runs = AgentRuns::new(settings.runs, &store, rooms);
@@ -503,7 +505,10 @@ impl App {
 
     /// From now on `/readyz` says no, so that a balancer sends nobody new, no call begins, and nobody listens any more.
     pub(crate) fn start_draining(&self) {
-        self.0.calls.close();
+        // Where another node goes on, a request that was taken a moment ago must not be refused: calls end with the connections then.
+        if !self.0.nodes.has_peers() {
+            self.0.calls.close();
+        }
         self.0.events.end();
         self.0.gateway.close();
         self.0.draining.store(true, Ordering::Relaxed);

@@ -130,6 +130,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     let in_time = timeout(drain, async {
         // It is closed when the last connection has let go of its end.
         stopping.closed().await;
+        app.calls().close();
         app.calls().idle().await;
     });
     if in_time.await.is_ok() {

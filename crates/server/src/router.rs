@@ -36,6 +36,7 @@ pub fn router(app: App) -> Router {
         .route("/messages", axum::routing::post(gateway::http::message))
         .route(nodes::RUN, axum::routing::post(nodes::run_here))
         .route(nodes::CANCEL, axum::routing::post(nodes::cancel_here))
+        .route(nodes::APPLY, axum::routing::post(nodes::apply_here))
         .route("/openapi.json", get(ops::openapi::serve))
         .route("/docs", get(ops::docs::with_slash))
         .route("/docs/", get(ops::docs::index))

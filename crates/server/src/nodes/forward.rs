@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use kitbag_model::{ChatId, OrgId, Scope};
+use kitbag_model::{ChatId, OrgId, RunId, Scope};
 use tokio::time::{Instant, sleep};
 
 use super::channel::{self, SEAL};
@@ -115,6 +115,9 @@ async fn wanted(app: &App, request: &mut Request) -> Option<Wanted> {
     if route.ends_with("/mcp") || route == "/messages" {
         return session_of(request).map(Wanted::Node);
     }
+    if let Some(tail) = route.strip_prefix("/v1/orgs/{org}/agent-runs/{run}") {
+        return if ["/apply", "/workspace"].contains(&tail) { of_run(app, request).await } else { None };
+    }
     let tail = route.strip_prefix("/v1/orgs/{org}/chats/{chat}")?;
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
     if tail.is_empty() && request.method() != Method::DELETE {
@@ -123,12 +126,26 @@ async fn wanted(app: &App, request: &mut Request) -> Option<Wanted> {
     let if_any = looks && !tail.starts_with("/workspace");
     let mut parts = request.uri().path().split('/').skip(3);
     let (org, chat) = (parts.next()?.to_owned(), parts.nth(1)?.parse().ok()?);
-    let proven = authenticate(app, request.method(), request.headers()).await.ok()?;
-    let principal = proven.of(app, &org).await.ok().filter(|who| who.scopes.contains(Scope::Use))?;
-    let org = principal.org.clone();
-    // The handler need not ask again.
-    request.extensions_mut().insert(principal);
+    let org = shown(app, request, &org).await?;
     Some(if if_any { Wanted::HolderIfAny(org, chat) } else { Wanted::Holder(org, chat) })
+}
+
+/// What concerns the workspace that a run left is its chat's.
+async fn of_run(app: &App, request: &mut Request) -> Option<Wanted> {
+    let mut parts = request.uri().path().split('/').skip(3);
+    let (org, run): (String, RunId) = (parts.next()?.to_owned(), parts.nth(1)?.parse().ok()?);
+    let org = shown(app, request, &org).await?;
+    let run = app.store().read_beside(&org).await.ok()?.run(run).await.ok()??;
+    Some(Wanted::Holder(org, run.chat_id))
+}
+
+/// The organisation of somebody who has shown that they may use it. The handler need not ask again.
+async fn shown(app: &App, request: &mut Request, org: &str) -> Option<OrgId> {
+    let proven = authenticate(app, request.method(), request.headers()).await.ok()?;
+    let principal = proven.of(app, org).await.ok().filter(|who| who.scopes.contains(Scope::Use))?;
+    let org = principal.org.clone();
+    request.extensions_mut().insert(principal);
+    Some(org)
 }
 
 /// The node that a session's name says has it.

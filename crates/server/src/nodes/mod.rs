@@ -28,7 +28,7 @@ use uuid::Uuid;
 pub(crate) use channel::{FromNode, SEAL};
 pub(crate) use forward::{Passed, pass_on, pass_to, pass_to_stage};
 pub(crate) use pulse::Beating;
-pub(crate) use remote::{Answer as NodeAnswer, CANCEL, RUN, cancel_here, run_here};
+pub(crate) use remote::{APPLY, Answer as NodeAnswer, CANCEL, RUN, apply_here, cancel_here, run_here};
 pub(crate) use wire::Line;
 
 /// So many chats are held though nobody uses them; those that were used longest ago are given back.

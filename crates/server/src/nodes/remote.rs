@@ -1,12 +1,12 @@
-//! What one node asks another for in its own name: to run a call of a chat that the other holds, and to end one that runs there. Everything
-//! that matters stands in the address, which the seal covers.
+//! What one node asks another for in its own name: to run a call of a chat that the other holds, to end one that runs there, to keep what a run left.
+//! Everything that matters stands in the address, which the seal covers.
 
 use std::time::Duration;
 
 use axum::extract::{Query, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{ChatId, OrgId, ToolCallId};
+use kitbag_model::{ChatId, OrgId, RunId, ToolCallId};
 use serde::Deserialize;
 
 use super::Nodes;
@@ -18,6 +18,16 @@ use crate::servers::Servers;
 pub(crate) const RUN: &str = "/internal/nodes/run-call";
 pub(crate) const CANCEL: &str = "/internal/nodes/cancel-call";
 
+/// Makes what a run left the chat's next state.
+pub(crate) const APPLY: &str = "/internal/nodes/apply-run";
+
+/// Which run.
+#[derive(Deserialize)]
+pub(crate) struct NamedRun {
+    org: OrgId,
+    run: RunId,
+}
+
 /// Which call.
 #[derive(Deserialize)]
 pub(crate) struct Named {
@@ -28,10 +38,10 @@ pub(crate) struct Named {
 }
 
 /// Whether another node did what it was asked for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Answer {
-    /// It did.
-    Done,
+    /// It did, and says this.
+    Done(String),
     /// It did not, and will not.
     Refused,
     /// It is not known.
@@ -64,19 +74,24 @@ pub(crate) async fn cancel_here(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
+/// What a run left becomes the next state of a chat that is held here. Why not, if that cannot be.
+pub(crate) async fn apply_here(
+    State(app): State<App>,
+    Query(named): Query<NamedRun>,
+    request: Request,
+) -> Result<String, ApiError> {
+    node_of(&request)?;
+    Ok(app.runs().apply_for(&named.org, named.run).await?.unwrap_or_default())
+}
+
 fn node_of(request: &Request) -> Result<String, ApiError> {
     let from = request.extensions().get::<FromNode>().map(|from| from.0.clone());
     from.ok_or_else(|| ApiError::new(Code::NotFound, "there is no such route"))
 }
 
-fn address_of(what: &str, org: &OrgId, chat: ChatId, call: ToolCallId, who: Option<&str>) -> String {
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query.append_pair("org", org.as_str()).append_pair("chat", &chat.to_string());
-    query.append_pair("call", &call.to_string());
-    if let Some(who) = who {
-        query.append_pair("who", who);
-    }
-    format!("{what}?{}", query.finish())
+/// What is asked for, with everything that matters in it.
+fn address_of(what: &str, named: &[(&str, &str)]) -> String {
+    format!("{what}?{}", url::form_urlencoded::Serializer::new(String::new()).extend_pairs(named).finish())
 }
 
 impl Nodes {
@@ -89,8 +104,20 @@ impl Nodes {
         (org, chat, call): (&OrgId, ChatId, ToolCallId),
         who: Option<&str>,
     ) -> Answer {
+        let (chat, call) = (chat.to_string(), call.to_string());
+        let mut named = vec![("org", org.as_str()), ("chat", &*chat), ("call", &*call)];
+        named.extend(who.map(|who| ("who", who)));
+        self.asked(servers, node, address_of(what, &named)).await
+    }
+
+    /// Asks another node to make what a run left the state of a chat that it holds.
+    pub(crate) async fn ask_to_apply(&self, servers: &Servers, node: &str, org: &OrgId, run: RunId) -> Answer {
+        let run = run.to_string();
+        self.asked(servers, node, address_of(APPLY, &[("org", org.as_str()), ("run", &*run)])).await
+    }
+
+    async fn asked(&self, servers: &Servers, node: &str, path: String) -> Answer {
         let Some(address) = self.peer(node).and_then(|peer| peer.address) else { return Answer::Refused };
-        let path = address_of(what, org, chat, call, who);
         let (Ok(seal), Ok(client)) =
             (channel::seal((servers, self), node, &Method::POST, &path, None).await, self.client())
         else {
@@ -100,7 +127,9 @@ impl Nodes {
             client.post(format!("{address}{path}")).header(SEAL, seal).header(header::HOST, "localhost").send();
         tokio::select! {
             answered = asking => match answered {
-                Ok(response) if response.status().is_success() => Answer::Done,
+                Ok(response) if response.status().is_success() => {
+                    Answer::Done(response.text().await.unwrap_or_default())
+                }
                 Ok(response) => {
                     let status = response.status();
                     let why = response.text().await.unwrap_or_default();

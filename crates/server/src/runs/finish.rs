@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use kitbag_cas::CasError;
 use kitbag_model::run::wire::{AttemptId, FileRef, FromServer};
 use kitbag_model::run::{Run, RunError, RunEventKind, RunOutcome, RunState};
-use kitbag_model::{Manifest, OrgId, WorkPath};
+use kitbag_model::{Manifest, OrgId, RunId, WorkPath};
 use kitbag_store::NotHeld;
 
 use super::AgentRuns;
 use super::link::{Link, Over};
-use crate::workspaces::{Ended, RunEndError, WorkspaceError};
+use crate::api::error::ApiError;
+use crate::nodes::NodeAnswer;
+use crate::workspaces::{Ended, Lease, RunEndError, WorkspaceError};
 
 const BY_HAND: &str = "the files that it left are kept, and can be brought into the chat by hand";
 
@@ -103,9 +105,39 @@ impl AgentRuns {
         Ok(self.0.store.read_beside(org).await?.is_chat_of_run(run.chat_id).await?)
     }
 
-    /// Makes what a run left the chat's next state, if the chat still stands where the run began. If not, why.
+    /// Makes what a run left the chat's next state, if the chat still stands where the run began. If not, why. Another node does it, if that
+    /// holds the chat.
     async fn apply(&self, org: &OrgId, run: &Run, manifest: &Manifest) -> Option<String> {
-        let lease = match self.0.workspaces.edit(org, run.chat_id).await {
+        match self.0.workspaces.edit(org, run.chat_id).await {
+            Err(error @ WorkspaceError::Elsewhere(_)) => self.apply_elsewhere(org, run, &error).await,
+            lease => self.apply_here(run, manifest, lease).await,
+        }
+    }
+
+    async fn apply_elsewhere(&self, org: &OrgId, run: &Run, error: &WorkspaceError) -> Option<String> {
+        let WorkspaceError::Elsewhere(node) = error else { return Some(error.to_string()) };
+        match self.0.nodes.ask_to_apply(&self.0.servers, node, org, run.id).await {
+            NodeAnswer::Done(said) => Some(said).filter(|said| !said.is_empty()),
+            NodeAnswer::Refused | NodeAnswer::Unknown => Some(format!("{error}; {BY_HAND}")),
+        }
+    }
+
+    /// The same for a run that ended at another node.
+    pub(crate) async fn apply_for(&self, org: &OrgId, id: RunId) -> Result<Option<String>, ApiError> {
+        let missing = || ApiError::not_found("run", &id.to_string());
+        let mut tx = self.0.store.read(org).await?;
+        let run = tx.run(id).await?.ok_or_else(missing)?;
+        let manifest = match run.post_manifest_id {
+            Some(manifest) => tx.manifest(run.chat_id, manifest).await?,
+            None => None,
+        };
+        drop(tx);
+        let lease = self.0.workspaces.edit(org, run.chat_id).await;
+        Ok(self.apply_here(&run, &manifest.ok_or_else(missing)?, lease).await)
+    }
+
+    async fn apply_here(&self, run: &Run, manifest: &Manifest, lease: Result<Lease, WorkspaceError>) -> Option<String> {
+        let lease = match lease {
             Ok(lease) => lease,
             Err(error) => return Some(format!("{error}; {BY_HAND}")),
         };

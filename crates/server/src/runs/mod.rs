@@ -32,8 +32,9 @@ pub(crate) use ask::Ask;
 pub(crate) use link::LARGEST_MESSAGE;
 
 use crate::events::Events;
-use crate::nodes::Line;
+use crate::nodes::{Line, Nodes};
 use crate::rules::Rules;
+use crate::servers::Servers;
 use crate::stage::Stage;
 use crate::toolsets::Toolsets;
 use crate::workspaces::Workspaces;
@@ -74,6 +75,8 @@ struct Inner {
     toolsets: Toolsets,
     workspaces: Workspaces,
     events: Events,
+    nodes: Nodes,
+    servers: Servers,
     stage: Stage,
     links: Links,
     /// Counts what may be of interest to an executor that has room.
@@ -90,6 +93,8 @@ pub(crate) struct Rooms {
     pub(crate) toolsets: Toolsets,
     pub(crate) workspaces: Workspaces,
     pub(crate) events: Events,
+    pub(crate) nodes: Nodes,
+    pub(crate) servers: Servers,
     pub(crate) stage: Stage,
 }
 
@@ -102,6 +107,8 @@ impl AgentRuns {
             toolsets: rooms.toolsets,
             workspaces: rooms.workspaces,
             events: rooms.events,
+            nodes: rooms.nodes,
+            servers: rooms.servers,
             stage: rooms.stage,
             links: Links::default(),
             work: watch::Sender::new(0),
