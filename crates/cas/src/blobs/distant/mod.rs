@@ -34,6 +34,9 @@ const AT_ONCE: usize = 128;
 /// A check believes a list of what is there for so long.
 const FRESH: Duration = Duration::from_secs(10);
 
+/// A pack, by its generation and name, and what is in it.
+type Indexed = ((u64, ContentHash), Rows);
+
 /// The blobs of one chat.
 pub struct DistantBlobs {
     local: LocalBlobs,
@@ -84,7 +87,7 @@ impl DistantBlobs {
     }
 
     /// The indexes of these packs, but for those that are not what their name says.
-    fn read_indexes(&self, packs: &[(u64, ContentHash)]) -> Result<Vec<((u64, ContentHash), Rows)>, CasError> {
+    fn read_indexes(&self, packs: &[(u64, ContentHash)]) -> Result<Vec<Indexed>, CasError> {
         let mut indexes = Vec::new();
         for part in packs.chunks(AT_ONCE) {
             let keys = part.iter().map(|(generation, name)| Key::Index(*generation, *name).to_string()).collect();

@@ -251,8 +251,8 @@ impl Side {
         for table in tables {
             let sql = format!("DELETE FROM {}", quoted(&table.name));
             match self {
-                Self::Sqlite(c) => drop(sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await?),
-                Self::Postgres(c, _) => drop(sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await?),
+                Self::Sqlite(c) => sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await.map(|_| ())?,
+                Self::Postgres(c, _) => sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await.map(|_| ())?,
             }
         }
         Ok(())
