@@ -1,8 +1,8 @@
 //! Collecting what nobody needs, while another server has the same chat.
 
-use kitbag_testkit::{Server, TestDatabase};
+use kitbag_testkit::TestDatabase;
 
-use crate::kit::{BINARY, Chat, installation};
+use crate::kit::{Chat, installation, node};
 
 /// Puts files into a state that is then taken back, so that nothing names what they have.
 async fn leave(chat: &Chat<'_>, database: &TestDatabase, names: &[&str]) {
@@ -18,7 +18,7 @@ async fn leave(chat: &Chat<'_>, database: &TestDatabase, names: &[&str]) {
 async fn what_is_collected_here_is_not_relied_on_there() {
     let (database, bucket) = installation().await;
     let beside = database.beside();
-    let (one, other) = (Server::start(BINARY, &database, &[]), Server::start(BINARY, &beside, &[]));
+    let (one, other) = (node(&database), node(&beside));
     let here = Chat::new(&one).await;
     let there = here.at(&other);
     let folder = bucket.open().folder(&format!("orgs/local/chats/{}", here.id));

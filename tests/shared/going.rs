@@ -1,15 +1,15 @@
 //! A bucket that goes away: whoever needs it is told so, nothing is half kept, and everything goes on when it is back.
 
-use kitbag_testkit::{Gate, Server, TestBucket, TestDatabase};
+use kitbag_testkit::{Gate, TestBucket, TestDatabase};
 
-use crate::kit::{BINARY, Chat, import};
+use crate::kit::{Chat, import, node};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_half_kept() {
     let bucket = TestBucket::new();
     let gate = Gate::before(&bucket);
     let database = TestDatabase::postgres().await.in_bucket(&bucket.through(&gate));
-    let server = Server::start(BINARY, &database, &[]);
+    let server = node(&database);
     let chat = Chat::new(&server).await;
     chat.put("kept.txt", "kept").await.expect(201);
     let before = chat.manifest().await;
@@ -25,7 +25,7 @@ async fn nothing_is_half_kept() {
     // Another server, without copies, cannot know.
     let beside = database.beside();
     gate.open();
-    let other = Server::start(BINARY, &beside, &[]);
+    let other = node(&beside);
     gate.shut();
     assert_eq!(chat.at(&other).read("kept.txt").await, Err(503));
     gate.open();

@@ -1,7 +1,7 @@
 //! Servers with bytes in a bucket, and chats in them.
 
 use kitbag_formats::archive::ArchiveWriter;
-use kitbag_testkit::{Answer, Server, TestBucket, TestDatabase};
+use kitbag_testkit::{Answer, Program, Server, TestBucket, TestDatabase};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 
@@ -28,6 +28,18 @@ def large(count: int) -> dict:
 pub(crate) async fn installation() -> (TestDatabase, TestBucket) {
     let bucket = TestBucket::new();
     (TestDatabase::postgres().await.in_bucket(&bucket), bucket)
+}
+
+/// All nodes of an installation have one.
+const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a99887766";
+
+/// A server that others on the same database and bucket reach.
+pub(crate) fn node(database: &TestDatabase) -> Server {
+    let program = Program::on(BINARY, database)
+        .env("KITBAG_MASTER_KEY", MASTER_KEY)
+        .env("KITBAG_ADVERTISE", "http://127.0.0.1:0")
+        .env("KITBAG_NODE_LEASE_SECONDS", "2");
+    Server::start_program(&program, database.data(), &["serve", "--listen", "127.0.0.1:0"])
 }
 
 /// A chat, as one of several servers has it.

@@ -1,15 +1,14 @@
 //! Two servers, one database, one bucket: what one of them keeps, the other one has.
 
-use kitbag_testkit::Server;
 use serde_json::json;
 
-use crate::kit::{BINARY, Chat, TOOLSETS, import, installation};
+use crate::kit::{Chat, TOOLSETS, import, installation, node};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_goes_on_at_another_server() {
     let (database, bucket) = installation().await;
     let beside = database.beside();
-    let (one, other) = (Server::start(BINARY, &database, &[]), Server::start(BINARY, &beside, &[]));
+    let (one, other) = (node(&database), node(&beside));
     let here = Chat::new(&one).await;
     let there = here.at(&other);
     here.put("notes/hello.txt", "hello").await.expect(201);
@@ -34,7 +33,7 @@ async fn a_workspace_goes_on_at_another_server() {
     // A server that was killed does not know any more what its folder was at. The chat went on without it.
     drop(other);
     here.put("notes/hello.txt", "while it was gone").await.expect(200);
-    let other = Server::start(BINARY, &beside, &[]);
+    let other = node(&beside);
     let there = here.at(&other);
     there.put("last.txt", "3").await.expect(201);
     assert_eq!(there.text("notes/hello.txt").await, "while it was gone");
@@ -42,7 +41,7 @@ async fn a_workspace_goes_on_at_another_server() {
     // What belongs to a chat goes with it, wherever that is asked for.
     let folder = bucket.open().folder(&format!("orgs/local/chats/{}", here.id));
     assert!(!folder.list().await.unwrap().is_empty());
-    other.delete(&there.path("").trim_end_matches('/').to_owned()).await.expect(204);
+    other.delete(there.path("").trim_end_matches('/')).await.expect(204);
     assert!(folder.list().await.unwrap().is_empty());
 }
 
@@ -50,7 +49,7 @@ async fn a_workspace_goes_on_at_another_server() {
 async fn a_toolset_that_one_installs_another_runs() {
     let (database, bucket) = installation().await;
     let beside = database.beside();
-    let (one, other) = (Server::start(BINARY, &database, &[]), Server::start(BINARY, &beside, &[]));
+    let (one, other) = (node(&database), node(&beside));
     import(&one).await;
     let here = Chat::new(&one).await;
     let there = here.at(&other);

@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use kitbag_cas::blobs::{BlobReader, Blobs, LocalBlobs};
+use kitbag_cas::blobs::{BlobReader, Blobs};
 use kitbag_cas::tree::{self, NodeMap, Tree};
 use kitbag_cas::workspace::{Snapshot, Workspace};
-use kitbag_cas::{CasError, Change, Entry, care, clear};
-use kitbag_model::{
-    Action, ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, Timestamp, WorkPath,
-};
+use kitbag_cas::{CasError, Change, Entry, care};
+use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
 use kitbag_store::{StoreError, WriteTx};
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -493,73 +491,8 @@ impl Lease {
         .await
     }
 
-    /// Deletes the chat, and then its folder: the rows are gone, and with them every name of what is in it. Whether there
-    /// was one.
-    pub(crate) async fn delete_chat(&self, who: &str) -> Result<bool, WorkspaceError> {
-        self.delete(who, None).await
-    }
-
-    /// The same for a chat that nobody touched since `before`.
-    pub(crate) async fn expire_chat(&self, before: Timestamp, who: &str) -> Result<bool, WorkspaceError> {
-        self.delete(who, Some(before)).await
-    }
-
-    async fn delete(&self, who: &str, untouched: Option<Timestamp>) -> Result<bool, WorkspaceError> {
-        let (lease, who) = (self.clone(), who.to_owned());
-        uncancelled(async move {
-            let Held { workspaces, org, chat, .. } = &*lease.0;
-            let mut tx = lease.write().await?;
-            let deleted = match untouched {
-                Some(before) => tx.expire_chat(*chat, before).await?,
-                None => tx.delete_chat(*chat).await?,
-            };
-            if !deleted {
-                return Ok(false);
-            }
-            let (action, details) = match untouched {
-                Some(before) => (Action::ChatExpired, json!({ "untouchedSince": before })),
-                None => (Action::ChatDeleted, json!({})),
-            };
-            tx.audit(&who, action, &chat.to_string(), &details).await?;
-            // Before the rows are gone: nobody would know of the folder any more.
-            if workspaces.storage.is_shared() || workspaces.exists(org, *chat) {
-                lease.with_home(clear::doom).await?;
-            }
-            tx.commit().await?;
-            workspaces.nodes.forget_chat(org, *chat);
-            lease.step("chat deleted")?;
-            lease.remove().await.map(|()| true)
-        })
-        .await
-    }
-
-    /// Does what a deletion that was cut off left: removes the folder of a chat that is gone, and spares one that is not.
-    pub(super) async fn finish_deletion(&self) -> Result<(), WorkspaceError> {
-        let is_there = self.0.workspaces.store.read(&self.0.org).await?.chat(self.0.chat).await?.is_some();
-        if is_there { self.with_home(clear::spare).await } else { self.remove().await }
-    }
-
-    async fn remove(&self) -> Result<(), WorkspaceError> {
-        *self.0.slot.workspace.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let (meter, _) = self.0.workspaces.metered(&self.0.org).await?;
-        let is_shared = self.0.workspaces.storage.is_shared();
-        if let Err(error) = self.remove_shared(&meter).await {
-            // The chat is gone, and its mark stays: the next start takes the rest.
-            tracing::warn!(%error, chat = %self.0.chat, "the bytes of a deleted chat are still in the bucket");
-            return Ok(());
-        }
-        self.with_home(move |home| {
-            // What cannot be counted is counted anew when somebody is refused.
-            let taken = meter.left().filter(|_| !is_shared).map(|_| LocalBlobs::stored(home).unwrap_or_default());
-            clear::remove_doomed(home)?;
-            meter.give_back(taken.unwrap_or_default());
-            Ok(())
-        })
-        .await
-    }
-
     /// Works beside the workspace on a thread that may block.
-    async fn with_home(
+    pub(super) async fn with_home(
         &self,
         work: impl FnOnce(&Path) -> Result<(), CasError> + Send + 'static,
     ) -> Result<(), WorkspaceError> {

@@ -5,6 +5,7 @@
 //! before the rows that name them; a crash in between leaves blobs that nobody names.
 
 mod call;
+mod deletion;
 mod error;
 mod lease;
 mod meter;
