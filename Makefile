@@ -22,6 +22,7 @@ test: ## Install what the tests need, then check and test everything
 
 test-full: test fuzz ## Also what is too long for every change: kill storms, soaks, long fuzzing
 	KITBAG_KILLS=1000 cargo nextest run --workspace --locked --profile full -E 'test(every_acknowledged_state_is_whole)'
+	PATH="$$(scripts/python-tests):$$PATH" KITBAG_STORM_ROUNDS=20 cargo nextest run --workspace --locked --profile full -E 'test(what_was_acknowledged_in_a_storm)'
 
 test-models: ## Agents with the real models, by the keys in the environment (costs money)
 	scripts/test-models

@@ -7,6 +7,7 @@
 )]
 
 mod balanced;
+mod balancer;
 mod calls;
 mod database;
 mod dying;
@@ -14,3 +15,4 @@ mod heard;
 mod kit;
 mod sessions;
 mod staged;
+mod storm;
