@@ -120,6 +120,10 @@ pub(crate) fn enough(said: &Said) {
         files.len(),
         runs.len()
     );
-    println!("not acknowledged: {:#?}", said.refused.lock().unwrap());
-    assert!(done > 50 && messages.len() > 20 && files.len() > 5 && runs.len() > 2);
+    let refused = said.refused.lock().unwrap();
+    println!("not acknowledged: {refused:#?}");
+    // Whatever breaks, nobody is told that they did something wrong, but that somebody else is at the files.
+    let odd = refused.keys().find(|why| why.contains(": 4") && !why.ends_with("409 Conflict") || why.contains(": 500"));
+    assert_eq!(odd, None);
+    assert!(done > 20 && messages.len() > 10 && files.len() > 2 && runs.len() > 1);
 }
