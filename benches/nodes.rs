@@ -71,8 +71,8 @@ impl Installation {
         let mut made = Self { servers, balancer, chats, client, mcp_name, _database, _folders };
         let list = Answer::of(made.mcp(&made.chats[0], "tools/list", json!({}))).await;
         let text = list.body.to_string();
-        let names = text.split(['"', '\\']).filter(|word| word.ends_with("echo") && word.starts_with("bench"));
-        made.mcp_name = names.last().unwrap_or_else(|| panic!("no such tool: {text}")).to_owned();
+        let mut names = text.split(['"', '\\']).filter(|word| word.ends_with("echo") && word.starts_with("bench"));
+        made.mcp_name = names.next_back().unwrap_or_else(|| panic!("no such tool: {text}")).to_owned();
         // Every node is warm.
         for chat in made.chats.clone() {
             made.call(&chat, false).await;

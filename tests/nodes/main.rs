@@ -2,8 +2,9 @@
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
+    clippy::print_stdout,
     missing_docs,
-    reason = "tests start other programs beside ours"
+    reason = "tests start other programs beside ours, and say what they broke"
 )]
 
 mod balanced;
