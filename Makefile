@@ -42,14 +42,14 @@ bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag --bench import
 	cargo bench --locked --package kitbag --bench calls
 	cargo bench --locked --package kitbag --bench organisations
-	cargo bench --locked --package kitbag --bench nodes
+	PATH="$$(scripts/python-tests):$$PATH" cargo bench --locked --package kitbag --bench nodes
 	cargo bench --locked --package kitbag --bench runs
 	cargo bench --locked --package kitbag --bench turns
 	cargo bench --locked --package kitbag --bench gateway -- --peers "$$(scripts/bench-peers)"
 
 SECONDS ?= 600
 bench-soak: ## A thousand calls a minute on three nodes, and what they use (SECONDS=600)
-	cargo bench --locked --package kitbag --bench nodes -- --soak $(SECONDS)
+	PATH="$$(scripts/python-tests):$$PATH" cargo bench --locked --package kitbag --bench nodes -- --soak $(SECONDS)
 
 fmt: ## Format all code
 	cargo fmt

@@ -1,4 +1,4 @@
-//! One, two and three nodes on one PostgreSQL behind a balancer: calls a second and what 99 of 100 stay below, of a Python tool by HTTP and
+//! One, two and three nodes on one PostgreSQL and one bucket behind a balancer: calls a second and what 99 of 100 stay below, of a Python tool by HTTP and
 //! through the MCP endpoint. With `--soak SECONDS` instead a thousand calls a minute on three nodes, and what they use meanwhile.
 //!
 //! Every node has all cores of this machine, as the database and the clients have: what more machines bring is more than what is seen here.
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use balancer::{Balancer, free_port};
 use kitbag_formats::archive::ArchiveWriter;
 use kitbag_testkit::cluster::APP;
-use kitbag_testkit::{Answer, Program, Server, TestDatabase};
+use kitbag_testkit::{Answer, Program, Server, TestBucket, TestDatabase};
 use reqwest::{Method, RequestBuilder, header};
 use serde_json::{Value, json};
 
@@ -40,14 +40,19 @@ struct Installation {
 
 impl Installation {
     async fn start(nodes: usize) -> Self {
-        let database = TestDatabase::postgres().await;
+        // Toolsets that one node imports are files for all of them.
+        let (database, bucket) = (TestDatabase::postgres().await, TestBucket::new());
         let folders: Vec<_> = (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect();
         let ports: Vec<u16> = folders.iter().map(|_| free_port()).collect();
         let start = |(folder, port): (&tempfile::TempDir, &u16)| {
-            let program = Program::new(env!("CARGO_BIN_EXE_kitbag"), folder.path())
+            let mut program = Program::new(env!("CARGO_BIN_EXE_kitbag"), folder.path())
                 .env("KITBAG_DATABASE", database.url(APP).expose())
                 .env("KITBAG_MASTER_KEY", MASTER_KEY)
+                .env("KITBAG_BLOBS", &bucket.url())
                 .env("KITBAG_ADVERTISE", "http://127.0.0.1:0");
+            for (name, value) in TestBucket::variables() {
+                program = program.env(name, value);
+            }
             let listen = format!("127.0.0.1:{port}");
             Server::start_program(&program, folder.path(), &["serve", "--log", "error", "--listen", &listen])
         };
@@ -111,7 +116,8 @@ impl Installation {
         };
         let answer = Answer::of(request).await;
         let text = answer.body.to_string();
-        assert!(answer.status == 200 && text.contains("hello") && !text.contains("isError\":true"), "{answer:?}");
+        let is_good = if by_mcp { !text.contains("isError\":true") } else { answer.body["status"] == "success" };
+        assert!(answer.status == 200 && is_good && text.contains("hello"), "{answer:?}");
         began.elapsed().as_secs_f64() * 1000.0
     }
 
@@ -185,7 +191,7 @@ async fn main() {
         return soak(words[at + 1].parse().expect("--soak SECONDS")).await;
     }
     println!(
-        "calls of a Python tool through a balancer, {CHATS} chats and as many clients, one PostgreSQL, {TIME:?} each"
+        "calls of a Python tool through a balancer, {CHATS} chats and as many clients, one PostgreSQL and one bucket, {TIME:?} each"
     );
     let mut one = None;
     for nodes in 1..=3 {
