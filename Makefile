@@ -1,6 +1,6 @@
 # The two commands that a newcomer needs are `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run build page api test test-full test-models fuzz bench fmt
+.PHONY: help run build page api test test-full test-models fuzz bench bench-soak fmt
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -22,6 +22,7 @@ test: ## Install what the tests need, then check and test everything
 
 test-full: test fuzz ## Also what is too long for every change: kill storms, soaks, long fuzzing
 	KITBAG_KILLS=1000 cargo nextest run --workspace --locked --profile full -E 'test(every_acknowledged_state_is_whole)'
+	PATH="$$(scripts/python-tests):$$PATH" KITBAG_STORM_ROUNDS=20 cargo nextest run --workspace --locked --profile full -E 'test(what_was_acknowledged_in_a_storm)'
 
 test-models: ## Agents with the real models, by the keys in the environment (costs money)
 	scripts/test-models
@@ -41,9 +42,14 @@ bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag --bench import
 	cargo bench --locked --package kitbag --bench calls
 	cargo bench --locked --package kitbag --bench organisations
+	PATH="$$(scripts/python-tests):$$PATH" cargo bench --locked --package kitbag --bench nodes
 	cargo bench --locked --package kitbag --bench runs
 	cargo bench --locked --package kitbag --bench turns
 	cargo bench --locked --package kitbag --bench gateway -- --peers "$$(scripts/bench-peers)"
+
+SECONDS ?= 600
+bench-soak: ## A thousand calls a minute on three nodes, and what they use (SECONDS=600)
+	PATH="$$(scripts/python-tests):$$PATH" cargo bench --locked --package kitbag --bench nodes -- --soak $(SECONDS)
 
 fmt: ## Format all code
 	cargo fmt

@@ -1,7 +1,5 @@
 //! Nodes behind a balancer that knows nothing of them but who is ready.
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,52 +8,8 @@ use kitbag_testkit::Server;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::balancer::{Balancer, free_port};
 use crate::kit::{CHATS, Installation, ask_nobody, calls, new_chat, until};
-
-/// A running haproxy, killed when dropped.
-struct Balancer {
-    child: Child,
-    url: String,
-    _folder: tempfile::TempDir,
-}
-
-impl Drop for Balancer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-impl Balancer {
-    fn start(nodes: &[u16]) -> Self {
-        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
-        let servers: String = nodes
-            .iter()
-            .enumerate()
-            .map(|(n, port)| format!("    server node{n} 127.0.0.1:{port} check inter 200ms fall 1 rise 1\n"))
-            .collect();
-        let text = format!(
-            "defaults\n    mode http\n    timeout connect 2s\n    timeout check 5s\n    timeout client 60s\n    timeout server 60s\n    \
-             timeout queue 20s\n    retries 5\n    option redispatch 1\n\
-             frontend all\n    bind 127.0.0.1:{port}\n    default_backend nodes\n\
-             backend nodes\n    balance roundrobin\n    option httpchk\n    http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost\n    http-check expect status 200\n{servers}"
-        );
-        let file = folder.path().join("haproxy.cfg");
-        std::fs::write(&file, text).unwrap();
-        let mut command = Command::new(if std::path::Path::new("/usr/sbin/haproxy").exists() {
-            "/usr/sbin/haproxy"
-        } else {
-            "haproxy"
-        });
-        let child = command.arg("-db").arg("-f").arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let child = child.expect("haproxy. `make test` installs it; by hand: apt-get install haproxy");
-        Self { child, url: format!("http://127.0.0.1:{port}"), _folder: folder }
-    }
-}
 
 /// Asks through the balancer, again and again.
 async fn load(url: String, token: String, chat: String, over: Arc<AtomicBool>, done: Arc<AtomicUsize>) -> Vec<String> {
@@ -102,12 +56,7 @@ async fn a_rolling_restart_under_load_fails_no_request() {
     ask_nobody(&servers[0]).await;
     let token = servers[0].token.clone();
     let balancer = Balancer::start(&ports);
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    until("the balancer is there", async || {
-        let answer = client.get(format!("{}/readyz", balancer.url)).send().await;
-        answer.is_ok_and(|answer| answer.status() == 200).then_some(())
-    })
-    .await;
+    balancer.is_there().await;
     let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut clients = Vec::new();
     for n in 0..4 {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kitbag_testkit::{Answer, Program, Server, TestDatabase};
+use kitbag_testkit::{Answer, Program, Server, TestBucket, TestDatabase};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -24,8 +24,12 @@ pub(crate) struct Installation {
 
 impl Installation {
     pub(crate) async fn new(nodes: usize) -> Self {
-        let folders = (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect();
-        Self { database: TestDatabase::postgres().await, folders }
+        Self::on(TestDatabase::postgres().await, nodes)
+    }
+
+    /// The same on a database of a test's choice.
+    pub(crate) fn on(database: TestDatabase, nodes: usize) -> Self {
+        Self { database, folders: (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect() }
     }
 
     pub(crate) fn folder(&self, node: usize) -> &Path {
@@ -40,11 +44,17 @@ impl Installation {
 
     /// The same on a database at another address.
     pub(crate) fn start_on(&self, node: usize, url: &str, more: &[&str]) -> Server {
-        let program = Program::new(BINARY, self.folder(node))
+        let mut program = Program::new(BINARY, self.folder(node))
             .env("KITBAG_DATABASE", url)
             .env("KITBAG_MASTER_KEY", MASTER_KEY)
             .env("KITBAG_NODE_LEASE_SECONDS", LEASE)
             .env("KITBAG_ADVERTISE", "http://127.0.0.1:0");
+        if let Some(bucket) = self.database.bucket() {
+            program = program.env("KITBAG_BLOBS", &bucket.url());
+            for (name, value) in TestBucket::variables() {
+                program = program.env(name, value);
+            }
+        }
         let mut args = vec!["serve"];
         if !more.contains(&"--listen") {
             args.extend(["--listen", "127.0.0.1:0"]);

@@ -2,11 +2,13 @@
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
+    clippy::print_stdout,
     missing_docs,
-    reason = "tests start other programs beside ours"
+    reason = "tests start other programs beside ours, and say what they broke"
 )]
 
 mod balanced;
+mod balancer;
 mod calls;
 mod database;
 mod dying;
@@ -14,3 +16,4 @@ mod heard;
 mod kit;
 mod sessions;
 mod staged;
+mod storm;

@@ -1,4 +1,4 @@
-//! A throw-away PostgreSQL cluster, one for all tests of a run.
+//! A throw-away PostgreSQL cluster, one for all tests of a run, or one of a test's own that may be killed.
 //!
 //! The first test that needs it starts it; a keeper process watches the test runner and, when that is gone, stops the
 //! cluster and removes its folder. It listens on a Unix socket in that folder and on no port. PostgreSQL refuses to
@@ -42,11 +42,37 @@ impl Cluster {
         let lock = File::create(folder.with_extension("lock")).expect("a lock file for the test cluster");
         tokio::task::block_in_place(|| lock.lock()).expect("the cluster's lock");
         if !folder.join("ready").exists() {
-            start(&folder, runner);
+            start(&folder, runner, FAST);
             cluster.make_template().await;
             fs::write(folder.join("ready"), "").expect("mark the cluster ready");
         }
         cluster
+    }
+
+    /// A cluster of this process alone, which may be stopped and started. Unlike the other one it keeps what it acknowledged when
+    /// it is killed.
+    pub async fn own() -> Self {
+        let folder = std::env::temp_dir().join(format!("kbpg-own-{}", std::process::id()));
+        let cluster = Self { folder: folder.clone() };
+        File::create(folder.with_extension("lock")).expect("a lock file for the test cluster");
+        start(&folder, std::process::id(), DURABLE);
+        cluster.make_template().await;
+        cluster
+    }
+
+    /// Ends all of its processes at once, as a crash does. For [`Cluster::own`] alone.
+    pub fn kill(&self) {
+        must(
+            as_user(&self.folder, &find_binaries().join("pg_ctl"))
+                .args(["-w", "-s", "-m", "immediate", "-D"])
+                .arg(self.folder.join("data"))
+                .arg("stop"),
+        );
+    }
+
+    /// Starts it again, which recovers what was acknowledged.
+    pub fn revive(&self) {
+        launch(&self.folder, DURABLE);
     }
 
     /// How `role` reaches `database`.
@@ -97,45 +123,55 @@ pub async fn try_run(connection: &mut PgConnection, sql: &str) -> sqlx::Result<u
     Ok(sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await?.rows_affected())
 }
 
+/// A cluster that is thrown away needs no durability of its own; that of the program under test does not depend on it.
+const FAST: &str = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off";
+
+/// What was written is with the kernel before it is acknowledged, which outlives a process, if not a machine.
+const DURABLE: &str = "-c fsync=off -c synchronous_commit=on";
+
+/// A program of the server's, as the user whom it runs as.
+fn as_user(folder: &Path, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder).stdin(Stdio::null()).env_remove("PGDATA").env_remove("PGPORT");
+    if let Some((uid, gid)) = server_user() {
+        command.uid(uid).gid(gid);
+    }
+    command
+}
+
+/// Starts the server of a folder.
+fn launch(folder: &Path, durability: &str) {
+    let options = format!(
+        "-c listen_addresses= -c unix_socket_directories={} {durability} -c max_connections=300 -c shared_buffers=64MB",
+        folder.display()
+    );
+    must(
+        as_user(folder, &find_binaries().join("pg_ctl"))
+            .args(["-w", "-s", "-l"])
+            .arg(folder.join("log"))
+            .arg("-D")
+            .arg(folder.join("data"))
+            .args(["-o", &options, "start"]),
+    );
+}
+
 #[allow(clippy::zombie_processes, reason = "the keeper outlives this process on purpose")]
-fn start(folder: &Path, runner: u32) {
+fn start(folder: &Path, runner: u32, durability: &str) {
     let bin = find_binaries();
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).expect("a folder for the test cluster");
-    let user = server_user();
-    if let Some((uid, gid)) = user {
+    if let Some((uid, gid)) = server_user() {
         for path in [folder, &folder.with_extension("lock")] {
             std::os::unix::fs::chown(path, Some(uid), Some(gid)).expect("give the folder to the server's user");
         }
     }
     let data = folder.join("data");
-    let as_user = |program: &Path| {
-        let mut command = Command::new(program);
-        command.current_dir(folder).stdin(Stdio::null()).env_remove("PGDATA").env_remove("PGPORT");
-        if let Some((uid, gid)) = user {
-            command.uid(uid).gid(gid);
-        }
-        command
-    };
     must(
-        as_user(&bin.join("initdb"))
+        as_user(folder, &bin.join("initdb"))
             .args(["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "-D"])
             .arg(&data),
     );
-    // The cluster is thrown away, so its own durability may go; that of the program under test does not depend on it.
-    let options = format!(
-        "-c listen_addresses= -c unix_socket_directories={} -c fsync=off -c synchronous_commit=off \
-         -c full_page_writes=off -c max_connections=300 -c shared_buffers=64MB",
-        folder.display()
-    );
-    must(
-        as_user(&bin.join("pg_ctl"))
-            .args(["-w", "-s", "-l"])
-            .arg(folder.join("log"))
-            .arg("-D")
-            .arg(&data)
-            .args(["-o", &options, "start"]),
-    );
+    launch(folder, durability);
     let keeper = format!(
         "while [ -d /proc/{runner} ]; do sleep 0.2; done; '{}' -D '{}' -m immediate -s stop; rm -rf '{}' '{}'",
         bin.join("pg_ctl").display(),
@@ -143,7 +179,7 @@ fn start(folder: &Path, runner: u32) {
         folder.display(),
         folder.with_extension("lock").display()
     );
-    as_user(Path::new("/bin/sh"))
+    as_user(folder, Path::new("/bin/sh"))
         .args(["-c", &keeper])
         .stdout(Stdio::null())
         .stderr(Stdio::null())

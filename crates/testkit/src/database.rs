@@ -29,7 +29,11 @@ impl TestDatabase {
 
     /// On PostgreSQL, migrated.
     pub async fn postgres() -> Self {
-        let cluster = Cluster::get().await;
+        Self::of(Cluster::get().await).await
+    }
+
+    /// On a cluster, migrated.
+    pub async fn of(cluster: Cluster) -> Self {
         let name = cluster.migrated_database().await;
         Self { postgres: Some((cluster, name)), ..Self::sqlite() }
     }

@@ -29,8 +29,8 @@ const KEPT: usize = 1 << 20;
 /// How long is waited before it is looked again who holds a chat.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Says that a node is about to stop and did nothing about a request.
-const DRAINING: HeaderName = HeaderName::from_static("x-kitbag-draining");
+/// Says that a node did nothing about a request: it is about to stop, or the request was for another that was at its address before.
+const UNDONE: HeaderName = HeaderName::from_static("x-kitbag-undone");
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -67,9 +67,11 @@ pub(crate) enum Passed {
 pub(crate) async fn pass_on(app: &App, mut request: Request) -> Passed {
     if request.headers().contains_key(SEAL) {
         return match channel::open(app, &mut request).await {
-            Ok(()) if app.is_draining() => Passed::Answered(draining()),
+            Ok(()) if app.is_draining() => {
+                Passed::Answered(undone(ApiError::new(Code::Unavailable, "the server is stopping; try again")))
+            }
             Ok(()) => Passed::Here(request),
-            Err(error) => Passed::Answered(error.into_response()),
+            Err(error) => Passed::Answered(undone(error)),
         };
     }
     if !app.nodes().has_peers() {
@@ -103,9 +105,9 @@ pub(crate) async fn pass_to_stage(app: &App, mark: &str, request: Request) -> Pa
     }
 }
 
-fn draining() -> Response {
-    let mut response = ApiError::new(Code::Unavailable, "the server is stopping; try again").into_response();
-    response.headers_mut().insert(DRAINING, HeaderValue::from_static("1"));
+fn undone(why: ApiError) -> Response {
+    let mut response = why.into_response();
+    response.headers_mut().insert(UNDONE, HeaderValue::from_static("1"));
     response
 }
 
@@ -265,7 +267,7 @@ impl<'a> Passing<'a> {
             let asked = self.ask(&target, &address).await;
             let again = matches!(self.body, Sent::Whole(_)) && Instant::now() < self.until;
             match asked {
-                Ok(response) if response.headers().contains_key(DRAINING) && again => sleep(PAUSE).await,
+                Ok(response) if response.headers().contains_key(UNDONE) && again => sleep(PAUSE).await,
                 Ok(response) => return Passed::Answered(response),
                 Err(Unanswered::Unheard) if again => sleep(PAUSE).await,
                 Err(Unanswered::Heard) if again && self.parts.method.is_safe() => sleep(PAUSE).await,

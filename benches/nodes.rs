@@ -1,0 +1,209 @@
+//! One, two and three nodes on one PostgreSQL and one bucket behind a balancer: calls a second and what 99 of 100 stay below, of a Python tool by HTTP and
+//! through the MCP endpoint. With `--soak SECONDS` instead a thousand calls a minute on three nodes, and what they use meanwhile.
+//!
+//! Every node has all cores of this machine, as the database and the clients have: what more machines bring is more than what is seen here.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark")]
+
+#[path = "../tests/nodes/balancer.rs"]
+mod balancer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use balancer::{Balancer, free_port};
+use kitbag_formats::archive::ArchiveWriter;
+use kitbag_testkit::cluster::APP;
+use kitbag_testkit::{Answer, Program, Server, TestBucket, TestDatabase};
+use reqwest::{Method, RequestBuilder, header};
+use serde_json::{Value, json};
+
+const CHATS: usize = 12;
+const TIME: Duration = Duration::from_secs(15);
+const A_MINUTE: u32 = 1000;
+const REVISION: &str = "2026-07-28";
+const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a99887766";
+const TOOL: &str = "from covalt_toolset import tool\n\n@tool\ndef echo(text: str) -> str:\n    return text\n";
+const MANIFEST: &str =
+    "id: bench\nname: Bench\nversion: \"1.0.0\"\ntools:\n  - {id: echo, entrypoint: \"tools.t:echo\"}\n";
+
+/// Nodes behind a balancer, with chats.
+struct Installation {
+    servers: Vec<Server>,
+    balancer: Balancer,
+    chats: Vec<String>,
+    client: reqwest::Client,
+    mcp_name: String,
+    _database: TestDatabase,
+    _folders: Vec<tempfile::TempDir>,
+}
+
+impl Installation {
+    async fn start(nodes: usize) -> Self {
+        // Toolsets that one node imports are files for all of them.
+        let (database, bucket) = (TestDatabase::postgres().await, TestBucket::new());
+        let folders: Vec<_> = (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect();
+        let ports: Vec<u16> = folders.iter().map(|_| free_port()).collect();
+        let start = |(folder, port): (&tempfile::TempDir, &u16)| {
+            let mut program = Program::new(env!("CARGO_BIN_EXE_kitbag"), folder.path())
+                .env("KITBAG_DATABASE", database.url(APP).expose())
+                .env("KITBAG_MASTER_KEY", MASTER_KEY)
+                .env("KITBAG_BLOBS", &bucket.url())
+                .env("KITBAG_ADVERTISE", "http://127.0.0.1:0");
+            for (name, value) in TestBucket::variables() {
+                program = program.env(name, value);
+            }
+            let listen = format!("127.0.0.1:{port}");
+            Server::start_program(&program, folder.path(), &["serve", "--log", "error", "--listen", &listen])
+        };
+        let servers: Vec<Server> = folders.iter().zip(&ports).map(start).collect();
+        let mut archive = ArchiveWriter::new(Vec::new());
+        for (name, text) in [("tools/t.py", TOOL), ("toolset.yaml", MANIFEST)] {
+            archive.file(&name.parse().unwrap(), false, &mut text.as_bytes()).unwrap();
+        }
+        let request = servers[0].request(Method::POST, "/v1/orgs/local/toolsets/import?trust=true");
+        let request = request.header(header::CONTENT_TYPE, "application/zip").body(archive.finish().unwrap());
+        Answer::of(request).await.expect(201);
+        let balancer = Balancer::start(&ports);
+        balancer.is_there().await;
+        let mut chats = Vec::new();
+        for number in 0..CHATS {
+            let made = servers[number % nodes].post("/v1/orgs/local/chats", &json!({})).await.expect(201);
+            chats.push(made["id"].as_str().unwrap().to_owned());
+        }
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let (_database, _folders, mcp_name) = (database, folders, String::new());
+        let mut made = Self { servers, balancer, chats, client, mcp_name, _database, _folders };
+        let list = Answer::of(made.mcp(&made.chats[0], "tools/list", json!({}))).await;
+        let text = list.body.to_string();
+        let mut names = text.split(['"', '\\']).filter(|word| word.ends_with("echo") && word.starts_with("bench"));
+        made.mcp_name = names.next_back().unwrap_or_else(|| panic!("no such tool: {text}")).to_owned();
+        // Every node is warm.
+        for chat in made.chats.clone() {
+            made.call(&chat, false).await;
+            made.call(&chat, true).await;
+        }
+        made
+    }
+
+    fn request(&self, path: &str) -> RequestBuilder {
+        self.client.post(format!("{}{path}", self.balancer.url)).bearer_auth(&self.servers[0].token)
+    }
+
+    fn mcp(&self, chat: &str, method: &str, mut params: Value) -> RequestBuilder {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": REVISION,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": { "name": "bench", "version": "1" },
+        });
+        let request = self.request(&format!("/mcp?chat={chat}")).header("mcp-protocol-version", REVISION);
+        request
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-method", method)
+            .json(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+    }
+
+    /// One call, which must go well; how many milliseconds it took.
+    async fn call(&self, chat: &str, by_mcp: bool) -> f64 {
+        let began = Instant::now();
+        let args = json!({ "text": "hello" });
+        let request = if by_mcp {
+            let params = json!({ "name": self.mcp_name, "arguments": args });
+            self.mcp(chat, "tools/call", params).header("mcp-name", &self.mcp_name)
+        } else {
+            let path = format!("/v1/orgs/local/chats/{chat}/tool-calls");
+            self.request(&path).json(&json!({ "toolId": "bench:echo", "args": args }))
+        };
+        let answer = Answer::of(request).await;
+        let text = answer.body.to_string();
+        let is_good = if by_mcp { !text.contains("isError\":true") } else { answer.body["status"] == "success" };
+        assert!(answer.status == 200 && is_good && text.contains("hello"), "{answer:?}");
+        began.elapsed().as_secs_f64() * 1000.0
+    }
+
+    /// Kilobytes and open files of each node.
+    fn used(&self) -> Vec<(u64, usize)> {
+        let of = |server: &Server| {
+            let home = PathBuf::from(format!("/proc/{}", server.pid()));
+            let status = std::fs::read_to_string(home.join("status")).unwrap();
+            let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+            let memory = memory.split_whitespace().next().unwrap().parse().unwrap();
+            (memory, std::fs::read_dir(home.join("fd")).unwrap().count())
+        };
+        self.servers.iter().map(of).collect()
+    }
+}
+
+/// Calls a second, and what 99 of 100 stay below.
+async fn measure(installation: &Arc<Installation>, by_mcp: bool) -> (f64, f64) {
+    let began = Instant::now();
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..CHATS {
+        let installation = Arc::clone(installation);
+        clients.spawn(async move {
+            let mut times = Vec::new();
+            while began.elapsed() < TIME {
+                times.push(installation.call(&installation.chats[number], by_mcp).await);
+            }
+            times
+        });
+    }
+    let mut times: Vec<f64> = clients.join_all().await.into_iter().flatten().collect();
+    let rate = times.len() as f64 / began.elapsed().as_secs_f64();
+    times.sort_by(f64::total_cmp);
+    (rate, times[times.len() * 99 / 100])
+}
+
+async fn soak(seconds: u64) {
+    let installation = Arc::new(Installation::start(3).await);
+    println!("{A_MINUTE} calls a minute for {seconds} s on three nodes; MB and open files of each");
+    let (began, mut calls) = (Instant::now(), tokio::task::JoinSet::new());
+    let (mut next, mut slow, mut count) = (began, 0.0_f64, 0_usize);
+    let first = installation.used();
+    let mut shown = began;
+    while began.elapsed() < Duration::from_secs(seconds) {
+        tokio::time::sleep_until(next.into()).await;
+        next += Duration::from_secs(60) / A_MINUTE;
+        let (one, number) = (Arc::clone(&installation), count);
+        calls.spawn(async move { one.call(&one.chats[number % CHATS], number.is_multiple_of(2)).await });
+        count += 1;
+        while let Some(done) = calls.try_join_next() {
+            slow = slow.max(done.unwrap());
+        }
+        if shown.elapsed() > Duration::from_secs(20) {
+            shown = Instant::now();
+            let used = installation.used();
+            let text: Vec<String> =
+                used.iter().map(|(kb, files)| format!("{:6.1} {files:4}", *kb as f64 / 1e3)).collect();
+            println!("  {:5} s  {}   slowest call {slow:.0} ms", began.elapsed().as_secs(), text.join("   "));
+        }
+    }
+    calls.join_all().await;
+    let ratio = |(now, then): (&(u64, usize), &(u64, usize))| format!("{:.2}", now.0 as f64 / then.0 as f64);
+    let ratios: Vec<String> = installation.used().iter().zip(&first).map(ratio).collect();
+    println!("  {count} calls, none failed; memory at the end to that at the beginning: {}", ratios.join(", "));
+}
+
+#[tokio::main]
+async fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    if let Some(at) = words.iter().position(|word| word == "--soak") {
+        return soak(words[at + 1].parse().expect("--soak SECONDS")).await;
+    }
+    println!(
+        "calls of a Python tool through a balancer, {CHATS} chats and as many clients, one PostgreSQL and one bucket, {TIME:?} each"
+    );
+    let mut one = None;
+    for nodes in 1..=3 {
+        let installation = Arc::new(Installation::start(nodes).await);
+        let (http, http_slow) = measure(&installation, false).await;
+        let (mcp, mcp_slow) = measure(&installation, true).await;
+        let (first_http, first_mcp) = *one.get_or_insert((http, mcp));
+        println!(
+            "  {nodes} nodes   by HTTP {http:6.1} a second, p99 {http_slow:6.1} ms, {:.2} x one node   \
+             by MCP {mcp:6.1} a second, p99 {mcp_slow:6.1} ms, {:.2} x one node",
+            http / first_http,
+            mcp / first_mcp
+        );
+    }
+}

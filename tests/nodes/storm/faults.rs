@@ -1,0 +1,139 @@
+//! What breaks: nodes are killed and paused, machines killed, the database crashes, the bucket is out of reach.
+
+use std::time::Duration;
+
+use kitbag_testkit::cluster::Cluster;
+use kitbag_testkit::{Gate, Server};
+use rustix::process::Signal;
+use tokio::sync::{Mutex, RwLock};
+use tokio::time::sleep;
+
+use super::dice::Dice;
+use super::machines::Machine;
+use crate::kit::Installation;
+
+/// All that can break, and how it is started again.
+pub(crate) struct Parts {
+    pub(crate) installation: Installation,
+    pub(crate) ports: Vec<u16>,
+    pub(crate) nodes: Vec<Mutex<Server>>,
+    pub(crate) machines: Vec<Mutex<Machine>>,
+    pub(crate) cluster: Cluster,
+    pub(crate) gate: Gate,
+    /// Nobody is started while the database or the bucket is away: a server that finds neither says so and ends.
+    pub(crate) is_up: RwLock<()>,
+}
+
+/// What one node was seen to use at the most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Use {
+    pub(crate) files: usize,
+    pub(crate) kilobytes: u64,
+}
+
+/// Starts a node behind its port.
+pub(crate) fn start(installation: &Installation, node: usize, port: u16) -> Server {
+    let listen = format!("127.0.0.1:{port}");
+    installation.start(node, &["--listen", &listen, "--executor-lease-seconds", "4"])
+}
+
+impl Parts {
+    /// Nodes are killed, and paused for longer than their lease: each once a round, one at a time.
+    pub(crate) async fn break_nodes(&self, mut dice: Dice, rounds: u64) {
+        for _ in 0..rounds {
+            let mut faults = [true, false, dice.within(0..2) == 0];
+            dice.shuffle(&mut faults);
+            for is_kill in faults {
+                sleep(Duration::from_millis(dice.within(300..1500))).await;
+                let which = dice.within(0..self.nodes.len() as u64) as usize;
+                let pause = Duration::from_millis(dice.within(0..1000));
+                let mut node = self.nodes[which].lock().await;
+                if is_kill {
+                    println!("node {which} is killed");
+                    node.signal(Signal::KILL);
+                    node.wait();
+                    sleep(pause).await;
+                    let _up = self.is_up.read().await;
+                    *node = tokio::task::block_in_place(|| start(&self.installation, which, self.ports[which]));
+                } else {
+                    println!("node {which} is paused");
+                    node.signal(Signal::STOP);
+                    sleep(Duration::from_millis(2500) + 2 * pause).await;
+                    node.signal(Signal::CONT);
+                }
+                println!("node {which} is back");
+            }
+        }
+    }
+
+    /// Everything else breaks once a round, in another order each time.
+    pub(crate) async fn break_the_rest(&self, mut dice: Dice, rounds: u64) {
+        for _ in 0..rounds {
+            let mut faults = ["machine", "database", "bucket"];
+            dice.shuffle(&mut faults);
+            for fault in faults {
+                sleep(Duration::from_millis(dice.within(500..2500))).await;
+                let away = Duration::from_millis(dice.within(300..3000));
+                println!("{fault} is broken for {away:?}");
+                match fault {
+                    "machine" => {
+                        let mut machine = self.machines[dice.within(0..2) as usize].lock().await;
+                        machine.kill();
+                        sleep(away).await;
+                        machine.start();
+                    }
+                    "database" => {
+                        let _down = self.is_up.write().await;
+                        tokio::task::block_in_place(|| self.cluster.kill());
+                        sleep(away).await;
+                        tokio::task::block_in_place(|| self.cluster.revive());
+                    }
+                    _ => {
+                        let _down = self.is_up.write().await;
+                        self.gate.shut();
+                        sleep(away).await;
+                        self.gate.open();
+                    }
+                }
+            }
+        }
+    }
+
+    /// What each node uses now.
+    pub(crate) async fn used(&self) -> Vec<Use> {
+        let mut all = Vec::new();
+        for node in &self.nodes {
+            let home = std::path::PathBuf::from(format!("/proc/{}", node.lock().await.pid()));
+            let files = std::fs::read_dir(home.join("fd")).map_or(0, Iterator::count);
+            let status = std::fs::read_to_string(home.join("status")).unwrap_or_default();
+            let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+            let memory = memory.and_then(|text| text.split_whitespace().next()?.parse().ok());
+            all.push(Use { files, kilobytes: memory.unwrap_or(0) });
+        }
+        all
+    }
+
+    /// Processes that have to do with a node or a machine, by their arguments, their mounts or the folder that they are in.
+    pub(crate) async fn processes(&self) -> Vec<String> {
+        let mut folders: Vec<String> =
+            (0..self.nodes.len()).map(|node| self.installation.folder(node).display().to_string()).collect();
+        for machine in &self.machines {
+            folders.push(machine.lock().await.path().display().to_string());
+        }
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let path = entry.path();
+            if entry.file_name().to_string_lossy().parse().is_ok_and(|pid: u32| pid != std::process::id()) {
+                let text = |name: &str| {
+                    String::from_utf8_lossy(&std::fs::read(path.join(name)).unwrap_or_default()).replace('\0', " ")
+                };
+                let at = std::fs::read_link(path.join("cwd")).unwrap_or_default();
+                let all = format!("{} {} {} {}", text("cmdline"), text("environ"), text("mountinfo"), at.display());
+                if folders.iter().any(|folder| all.contains(folder)) {
+                    found.push(format!("{} {}", entry.file_name().display(), text("cmdline")));
+                }
+            }
+        }
+        found
+    }
+}
