@@ -66,7 +66,7 @@ async fn import(server: &Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_in_a_storm_is_there_and_happened_once() {
     let dice = Dice::throw();
-    let rounds = std::env::var("KITBAG_STORM_ROUNDS").map_or(2, |text| text.parse().unwrap());
+    let rounds = std::env::var("KITBAG_STORM_ROUNDS").map_or(1, |text| text.parse().unwrap());
 
     let (cluster, bucket) = (Cluster::own().await, TestBucket::new());
     let gate = Gate::before(&bucket);

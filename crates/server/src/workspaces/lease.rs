@@ -10,7 +10,6 @@ use kitbag_cas::workspace::{Snapshot, Workspace};
 use kitbag_cas::{CasError, Change, Entry, care};
 use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
 use kitbag_store::{StoreError, WriteTx};
-use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
