@@ -238,6 +238,11 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_SANDBOX", value_name = "MODE", value_parser = ["required", "relaxed"])]
     pub(crate) sandbox: Option<String>,
 
+    /// Whose tools may run in containers: nobody's, those of the organisation local, everybody's. An engine fetches images with the
+    /// credentials that it has itself [default: local]
+    #[arg(long, env = "KITBAG_CONTAINERS", value_name = "WHOSE", value_parser = ["off", "local", "all"])]
+    pub(crate) containers: Option<String>,
+
     /// Folders with programs that MCP servers in the sandbox may see besides the system's, with colons between. They can only
     /// be read
     #[arg(long, env = "KITBAG_SANDBOX_PROGRAMS", value_name = "DIRS", value_delimiter = ':')]

@@ -23,6 +23,7 @@ use crate::access::origin::HostRule;
 use crate::access::people::{self, Tries};
 use crate::access::stay::Rights;
 use crate::calls::{CallSettings, Calls, Rooms};
+use crate::containers::{ContainerSettings, Containers};
 use crate::edge::Counted;
 use crate::events::Events;
 use crate::gallery::Gallery;
@@ -64,6 +65,8 @@ pub struct Settings {
     pub egress: EgressPolicy,
     /// How tools are called.
     pub calls: CallSettings,
+    /// How tools run in containers.
+    pub containers: ContainerSettings,
     /// How MCP servers are looked after.
     pub servers: ServerSettings,
     /// How runs of agents are looked after.
@@ -126,6 +129,7 @@ struct Inner {
     hosts: HostRule,
     workspaces: Workspaces,
     servers: Servers,
+    containers: Containers,
     toolsets: Toolsets,
     workers: Workers,
     events: Events,
@@ -178,13 +182,21 @@ impl App {
             events.clone(),
         );
         let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper());
-        let toolsets =
-            Toolsets::new(settings.data.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
+        let containers = Containers::new(&settings, &store, &events, &servers, workers.shared_keeper());
+        let toolsets = Toolsets::new(
+            settings.data.clone(),
+            store.clone(),
+            workers.clone(),
+            events.clone(),
+            servers.clone(),
+            containers.clone(),
+        );
         let stage = Stage::new(&settings, workspaces.clone(), connector);
         let rooms = Rooms {
             workspaces: workspaces.clone(),
             toolsets: toolsets.clone(),
             workers: workers.clone(),
+            containers: containers.clone(),
             servers: servers.clone(),
             events: events.clone(),
             stage: stage.clone(),
@@ -217,6 +229,7 @@ impl App {
             hosts,
             workspaces,
             servers,
+            containers,
             toolsets,
             workers,
             events,
@@ -350,6 +363,10 @@ impl App {
         &self.0.workspaces
     }
 
+    pub(crate) fn containers(&self) -> &Containers {
+        &self.0.containers
+    }
+
     pub(crate) fn toolsets(&self) -> &Toolsets {
         &self.0.toolsets
     }
@@ -393,6 +410,7 @@ impl App {
         if let Err(error) = self.0.gallery.tidy_up().await {
             tracing::warn!(%error, "bundles that nothing published needs could not be removed");
         }
+        self.0.containers.tidy_up().await;
         if let Err(error) = self.0.calls.take_up().await {
             tracing::warn!(%error, "the calls of the server that ran before could not be looked after");
         }
@@ -421,6 +439,7 @@ impl App {
     /// A toolset, or something of it, is other than before: whoever keeps its servers connected must know, and whoever listens.
     pub(crate) async fn tools_changed(&self, org: &OrgId, toolset: &str, reason: &str) {
         self.0.servers.follow(org).await;
+        self.0.containers.follow(org, toolset);
         self.0.events.tools_changed(org, toolset, reason);
     }
 

@@ -63,6 +63,10 @@ const FIXTURES: &[(&str, &str)] = &[
          VALUES ('{org}', 'x', 'x', 0, 'stdio', true, now())",
     ),
     (
+        "toolset_docker_containers",
+        "(organization_id, toolset_id, id, position, definition, created_at) VALUES ('{org}', 'x', 'x', 0, '{}', now())",
+    ),
+    (
         "toolset_skills",
         "(organization_id, toolset_id, id, position, listed, name, path, enabled)
          VALUES ('{org}', 'x', 'x', 0, true, 'n', 'x', true)",

@@ -28,6 +28,7 @@ use std::time::Duration;
 use crate::api::calls::ToolCallView;
 use crate::api::error::ApiError;
 use crate::app::Settings;
+use crate::containers::Containers;
 use crate::events::Events;
 use crate::recent::Recent;
 use crate::rules::Rules;
@@ -46,6 +47,7 @@ pub(crate) use behind::Stand;
 pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
 use live::Lives;
+pub(crate) use node::name as node_name;
 use pace::Pace;
 use places::Places;
 pub(crate) use plan::{TOOLSET, WORKSPACE};
@@ -144,6 +146,7 @@ pub(crate) struct Rooms {
     pub(crate) workspaces: Workspaces,
     pub(crate) toolsets: Toolsets,
     pub(crate) workers: Workers,
+    pub(crate) containers: Containers,
     pub(crate) servers: Servers,
     pub(crate) events: Events,
     pub(crate) stage: Stage,
@@ -159,6 +162,7 @@ struct Inner {
     workspaces: Workspaces,
     toolsets: Toolsets,
     workers: Workers,
+    containers: Containers,
     servers: Servers,
     events: Events,
     stage: Stage,
@@ -179,7 +183,7 @@ struct Inner {
 
 impl Calls {
     pub(crate) fn new(settings: &Settings, store: &Store, rooms: Rooms) -> Self {
-        let Rooms { workspaces, toolsets, workers, servers, events, stage, rules } = rooms;
+        let Rooms { workspaces, toolsets, workers, containers, servers, events, stage, rules } = rooms;
         let node = node::name(&settings.data).into();
         let settings = settings.calls.clone();
         Self(Arc::new(Inner {
@@ -187,6 +191,7 @@ impl Calls {
             workspaces,
             toolsets,
             workers,
+            containers,
             servers,
             events,
             stage,

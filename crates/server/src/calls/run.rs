@@ -24,8 +24,9 @@ use super::live::{Live, NotTaken};
 use super::places::Running;
 use super::plan::BlobsOf;
 use super::queue::Ticket;
-use super::{Calls, Company, hear};
+use super::{Calls, Company, MOST_RESULT_BYTES, hear};
 use crate::api::error::{ApiError, Code};
+use crate::containers::{Around, Contained};
 use crate::edge::words;
 use crate::rules::Quota;
 use crate::toolsets::{Callable, Runs};
@@ -92,19 +93,11 @@ impl Calls {
         match &callable.runs {
             Runs::Mcp { server, tool } => self.run_mcp(live, call, callable, record, (server, tool)).await,
             // Boxed, since the calls of servers are the many, and should not have room for this.
-            Runs::Python { program, entrypoint } => {
-                Box::pin(self.run_python(live, call, callable, (program, entrypoint))).await
-            }
+            Runs::Python { .. } | Runs::Container(_) => Box::pin(self.run_in_workspace(live, call, callable)).await,
         }
     }
 
-    async fn run_python(
-        &self,
-        live: &Live,
-        call: Arc<ToolCall>,
-        callable: &Callable,
-        (program, entrypoint): (&Program, &Entrypoint),
-    ) -> Result<(), RunError> {
+    async fn run_in_workspace(&self, live: &Live, call: Arc<ToolCall>, callable: &Callable) -> Result<(), RunError> {
         let (org, chat, id) = &live.key;
         let lease = tokio::select! {
             biased;
@@ -120,7 +113,11 @@ impl Calls {
             let why = "the chat went to another branch, with another workspace, before it was this call's turn";
             return self.end_unrun(org, *chat, *id, &CallError::new(CallErrorCode::Interrupted, why)).await;
         };
-        let ran = self.work(live, &call, program, entrypoint, folder).await;
+        let ran = match &callable.runs {
+            Runs::Python { program, entrypoint } => self.work(live, &call, program, entrypoint, folder).await,
+            Runs::Container(what) => self.work_in_container(live, &call, what, folder).await,
+            Runs::Mcp { .. } => return Err(RunError::Defect("a server's tool needs no workspace".to_owned())),
+        };
         let left_running = ran.left_running;
         let outcome = self.outcome(org, &lease, &call, callable, ran).await?;
         let call = self.record_end(&lease, *id, pre.as_ref(), outcome).await?;
@@ -169,13 +166,22 @@ impl Calls {
         };
         let (sender, heard) = mpsc::unbounded_channel();
         tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), live.company.clone(), heard));
-        let mut ran = kitbag_runner::run(&self.0.workers, program, job, sender, live.stop()).await;
-        if let (Err(error), Some(why)) = (&mut ran.result, live.why())
-            && matches!(error.code, CallErrorCode::Cancelled | CallErrorCode::Interrupted)
-        {
-            *error = why;
-        }
-        ran
+        let ran = kitbag_runner::run(&self.0.workers, program, job, sender, live.stop()).await;
+        with_reason(live, ran)
+    }
+
+    async fn work_in_container(&self, live: &Live, call: &ToolCall, what: &Contained, folder: PathBuf) -> Ran {
+        let (heard, pieces) = mpsc::unbounded_channel();
+        tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), live.company.clone(), pieces));
+        let around = Around {
+            org: &live.key.0,
+            call,
+            workspace: &folder,
+            deadline: self.0.settings.tool_timeout,
+            most_result: MOST_RESULT_BYTES,
+            heard,
+        };
+        with_reason(live, self.0.containers.call(what, around, live.stopped()).await)
     }
 
     /// What is kept of what came back.
@@ -263,6 +269,16 @@ impl Calls {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
+}
+
+/// What was heard of the end, with the reason that somebody gave for it.
+fn with_reason(live: &Live, mut ran: Ran) -> Ran {
+    if let (Err(error), Some(why)) = (&mut ran.result, live.why())
+        && matches!(error.code, CallErrorCode::Cancelled | CallErrorCode::Interrupted)
+    {
+        *error = why;
+    }
+    ran
 }
 
 /// What comes of a call, also of one that panics: that is a defect, and its record must end all the same.

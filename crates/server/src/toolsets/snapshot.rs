@@ -30,6 +30,7 @@ impl Toolsets {
             return Err(ApiError::new(Code::Conflict, format!("the toolset {id} is off; turn it on to use it")));
         }
         check_trust(&one)?;
+        check_containers(&one)?;
         let generation = one.toolset.generation.clone().unwrap_or_default();
         let folder = self.shelf(org).folder_of(id, &generation);
         let mut files = Vec::new();
@@ -106,6 +107,22 @@ fn check_trust(one: &Installed) -> Result<(), ApiError> {
     }
     let message = format!("these MCP servers must be trusted before an agent can use them: {}", keys.join(", "));
     Err(ApiError::new(Code::NeedsTrust, message).with_details(serde_json::json!({ "serverKeys": keys })))
+}
+
+/// An executor has no engine of containers: an agent would lack tools that its toolset has, and nobody would know.
+fn check_containers(one: &Installed) -> Result<(), ApiError> {
+    let on: Vec<String> =
+        one.containers.iter().filter(|one| one.container.enabled).map(|one| one.container.id.to_string()).collect();
+    if on.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "no executor runs containers, and the toolset {} has {}; switch them off in its manifest, or let the agent reach \
+         the toolset over MCP",
+        one.toolset.id,
+        on.join(", ")
+    );
+    Err(ApiError::new(Code::Conflict, message).with_details(serde_json::json!({ "containers": on })))
 }
 
 fn reference(file: &ToolsetFile) -> FileRef {

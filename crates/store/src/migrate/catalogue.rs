@@ -47,6 +47,7 @@ pub(crate) fn all() -> &'static [Migration] {
         16 "0016_audit",
         17 "0017_agent_runs",
         18 "0018_toolset_builder",
+        30 "0030_containers",
     ]
 }
 

@@ -1,0 +1,231 @@
+//! One call in a container of its own: made, fed, heard, ended in time, removed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bollard::container::LogOutput;
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions, KillContainerOptionsBuilder,
+    StartContainerOptions, WaitContainerOptionsBuilder,
+};
+use futures_util::StreamExt;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+
+use crate::confine::{Place, request};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::logs::{Line, Logs, Stream};
+use crate::result;
+
+/// So long what a container said is still waited for when it is over.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// So many lines of a log stand in the message of a failure.
+const TAIL: usize = 20;
+
+/// What is to be called.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The image, by its id.
+    pub image: String,
+    /// What is started; empty: what the image says.
+    pub command: Vec<String>,
+    /// Its variables.
+    pub env: Vec<(String, String)>,
+    /// What the engine keeps with it, so that it is found again.
+    pub labels: BTreeMap<String, String>,
+    /// What it sees and may use.
+    pub place: Place,
+    /// Its arguments.
+    pub args: Value,
+    /// How long it may take.
+    pub deadline: Duration,
+    /// The most bytes that its result may have.
+    pub most_result: u64,
+}
+
+/// How a call ended without a result.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Ended {
+    /// The tool failed.
+    Failed(String),
+    /// Its time was up.
+    Timeout(String),
+    /// Somebody stopped it.
+    Stopped,
+    /// The engine did not do its part.
+    Unavailable(String),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// What it returned, or why nothing.
+    pub result: Result<Value, Ended>,
+    /// The end of what it said.
+    pub logs: Vec<Line>,
+    /// How many bytes of that were left out.
+    pub logs_cut: u64,
+}
+
+/// A container that goes away with this, whatever becomes of the call.
+struct Removal {
+    engine: Engine,
+    id: Option<String>,
+}
+
+impl Removal {
+    async fn now(mut self) {
+        if let Some(id) = self.id.take()
+            && let Err(error) = self.engine.remove(&id).await
+        {
+            tracing::warn!(%error, container = id, "a container could not be removed; the next start does it");
+        }
+    }
+}
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let engine = self.engine.clone();
+            tokio::spawn(async move { Removal { engine, id: Some(id) }.now().await });
+        }
+    }
+}
+
+impl Engine {
+    /// Makes one call, to its end. `tell` hears each line that it says; `stop` ends it before its time.
+    pub async fn call(&self, job: Job, tell: &(dyn Fn(&Line) + Sync), stop: impl Future<Output = ()>) -> Finished {
+        let mut logs = Logs::new(tell);
+        let result = self.run(&job, &mut logs, stop).await.unwrap_or_else(|error| {
+            let kind = if matches!(error, EngineError::Refused(_)) { Ended::Failed } else { Ended::Unavailable };
+            Err(kind(error.to_string()))
+        });
+        let (logs, logs_cut) = logs.finish();
+        let result = result.map_err(|ended| match ended {
+            Ended::Failed(message) => Ended::Failed(with_tail(message, &logs)),
+            other => other,
+        });
+        Finished { result, logs, logs_cut }
+    }
+
+    async fn run(
+        &self,
+        job: &Job,
+        logs: &mut Logs<'_>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Result<Value, Ended>, EngineError> {
+        let args = serde_json::to_vec(&job.args).unwrap_or_default();
+        self.write_args(job, &args).await?;
+        let body = request(self, &job.image, &job.command, &job.env, &job.labels, &job.place);
+        let made = self.docker.create_container(None::<CreateContainerOptions>, body).await?;
+        let removal = Removal { engine: self.clone(), id: Some(made.id.clone()) };
+        let ended = self.live(&made.id, &args, job.deadline, logs, stop).await;
+        let result = match ended {
+            Ok(Ok(code)) => Ok(self.outcome(&made.id, code, job).await),
+            Ok(Err(ended)) => Ok(Err(ended)),
+            Err(error) => Err(error),
+        };
+        removal.now().await;
+        result
+    }
+
+    /// Puts the arguments where the container finds them.
+    async fn write_args(&self, job: &Job, args: &[u8]) -> Result<(), EngineError> {
+        let path = job.place.exchange.join(result::ARGS);
+        let written = tokio::fs::write(&path, args).await;
+        written.map_err(|source| EngineError::Disk { what: "the arguments could not be written", source })
+    }
+
+    /// Starts a container and hears it to its end. Its exit status, or why there is none.
+    async fn live(
+        &self,
+        id: &str,
+        args: &[u8],
+        deadline: Duration,
+        logs: &mut Logs<'_>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Result<i64, Ended>, EngineError> {
+        let both = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
+        let mut attached = self.docker.attach_container(id, Some(both)).await?;
+        self.docker.start_container(id, None::<StartContainerOptions>).await?;
+        let mut input = attached.input;
+        let args = args.to_vec();
+        // One that never reads must not keep us from hearing it.
+        let feeding = tokio::spawn(async move {
+            let _ = input.write_all(&args).await;
+            let _ = input.shutdown().await;
+        });
+        let options = WaitContainerOptionsBuilder::default().condition("not-running").build();
+        let mut waiting = std::pin::pin!(self.docker.wait_container(id, Some(options)));
+        let (mut stop, mut timer) = (std::pin::pin!(stop), std::pin::pin!(tokio::time::sleep(deadline)));
+        let mut talking = true;
+        let ended = loop {
+            tokio::select! {
+                said = attached.output.next(), if talking => match said {
+                    Some(Ok(said)) => heard(logs, said),
+                    _ => talking = false,
+                },
+                code = waiting.next() => break match code {
+                    Some(Ok(done)) => Ok(done.status_code),
+                    // The library takes an exit status other than 0 for an error.
+                    Some(Err(bollard::errors::Error::DockerContainerWaitError { code, .. })) => Ok(code),
+                    Some(Err(error)) => return Err(error.into()),
+                    None => return Err(EngineError::Away("it does not say how a container ended".to_owned())),
+                },
+                () = &mut timer => break Err(Ended::Timeout(format!("it took longer than {} seconds", deadline.as_secs()))),
+                () = &mut stop => break Err(Ended::Stopped),
+            }
+        };
+        if ended.is_err() {
+            let at_once = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
+            // It may have ended by itself in this moment.
+            let _ = self.docker.kill_container(id, Some(at_once)).await;
+        }
+        let rest = async {
+            while let Some(Ok(said)) = attached.output.next().await {
+                heard(logs, said);
+            }
+        };
+        if talking {
+            let _ = tokio::time::timeout(LAST_WORDS, rest).await;
+        }
+        feeding.abort();
+        Ok(ended)
+    }
+
+    /// What it means that a container ended with this status.
+    async fn outcome(&self, id: &str, code: i64, job: &Job) -> Result<Value, Ended> {
+        if code == 0 {
+            let (folder, most) = (job.place.exchange.clone(), job.most_result);
+            let read = tokio::task::spawn_blocking(move || result::read(&folder, most)).await;
+            return read.unwrap_or_else(|_| Err("its result could not be read".to_owned())).map_err(Ended::Failed);
+        }
+        let state = self.docker.inspect_container(id, None::<InspectContainerOptions>).await.ok();
+        let killed = state.and_then(|one| one.state).and_then(|state| state.oom_killed).unwrap_or(false);
+        let megabytes = job.place.limits.memory >> 20;
+        Err(Ended::Failed(match code {
+            _ if killed => format!("it needed more memory than it may have ({megabytes} MiB)"),
+            // Not every engine knows whether it was the memory.
+            137 => format!("it was killed, perhaps because it needed more memory than it may have ({megabytes} MiB)"),
+            126 | 127 => format!("its command could not be started (exit status {code})"),
+            code @ 129..=192 => format!("it was ended by signal {}", code - 128),
+            code => format!("it ended with exit status {code}"),
+        }))
+    }
+}
+
+fn heard(logs: &mut Logs<'_>, said: LogOutput) {
+    match said {
+        LogOutput::StdErr { message } => logs.add(Stream::Stderr, &message),
+        LogOutput::StdOut { message } | LogOutput::Console { message } => logs.add(Stream::Stdout, &message),
+        LogOutput::StdIn { .. } => {}
+    }
+}
+
+/// A message with the end of the log below it.
+fn with_tail(message: String, logs: &[Line]) -> String {
+    let tail: Vec<&str> = logs[logs.len().saturating_sub(TAIL)..].iter().map(|line| line.text.as_str()).collect();
+    if tail.is_empty() { message } else { format!("{message}\n{}", kitbag_model::safe_text(&tail.join("\n"))) }
+}
