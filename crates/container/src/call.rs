@@ -1,6 +1,8 @@
 //! One call in a container of its own: made, fed, heard, ended in time, removed.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use bollard::container::LogOutput;
@@ -134,8 +136,12 @@ impl Engine {
     /// Puts the arguments where the container finds them.
     async fn write_args(&self, job: &Job, args: &[u8]) -> Result<(), EngineError> {
         let path = job.place.exchange.join(result::ARGS);
-        let written = tokio::fs::write(&path, args).await;
-        written.map_err(|source| EngineError::Disk { what: "the arguments could not be written", source })
+        let written = async {
+            tokio::fs::write(&path, args).await?;
+            // Whoever reads it may be somebody else; the folder around it is for that one alone.
+            tokio::fs::set_permissions(&path, Permissions::from_mode(0o644)).await
+        };
+        written.await.map_err(|source| EngineError::Disk { what: "the arguments could not be written", source })
     }
 
     /// Starts a container and hears it to its end. Its exit status, or why there is none.

@@ -95,6 +95,8 @@ fn podman(folder: &Path) -> Command {
     let mut command = Command::new("podman");
     command.arg("--root").arg(folder.join("root")).arg("--runroot").arg(folder.join("run"));
     command.arg("--tmpdir").arg(folder.join("tmp"));
+    // What runs a container for podman notes there that memory was short.
+    command.current_dir(folder);
     command.args(["--storage-driver", "vfs", "--runtime", "runc", "--cgroup-manager", "cgroupfs"]);
     command
 }

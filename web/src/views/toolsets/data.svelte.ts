@@ -129,6 +129,7 @@ async function builtin(signal?: AbortSignal): Promise<Detail> {
     adoptedFrom: null,
     tools: tools.filter((tool) => tool.provider === 'builtin'),
     mcpServers: [],
+    containers: [],
     agentSkills: [],
     files: [],
     trusted: true,
