@@ -8,8 +8,7 @@ use crate::kit::{
     CHATS, TOOLS, TOOLSETS, ask, bundle, call, engine, file, import, manifest, new_chat, put_file, serve,
 };
 
-const CONTAINER: &str =
-    "    env: {GREETING: \"${MY_API_TOKEN}\"}\n    limits: {memory: 64m, pids: 30, seconds: 60}\n";
+const CONTAINER: &str = "    env: {GREETING: \"${MY_API_TOKEN}\"}\n    limits: {memory: 64m, pids: 30, seconds: 60}\n";
 const MORE: &str = "tool_overrides:
   - {tool_id: copy, renderer: code, renderer_config: {file: out.txt}, description_override: Makes it loud}
   - {tool_id: fail, requires_confirmation: true}

@@ -59,7 +59,7 @@ pub(crate) enum Runs {
         tool: McpToolName,
     },
     /// In a container.
-    Container(Contained),
+    Container(Box<Contained>),
 }
 
 /// What the database knows of a toolset, and its code and its servers have said.

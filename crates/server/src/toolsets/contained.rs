@@ -87,13 +87,13 @@ impl Toolsets {
         if !(shown.toolset_enabled && shown.effective.enabled.value) {
             // Whoever asked is told that it is off, whatever else is wrong with it.
             let what = Contained { container: container.clone(), tool: tool.clone(), image: String::new() };
-            return Ok(Callable::new(shown, Runs::Container(what), String::new(), false));
+            return Ok(Callable::new(shown, Runs::Container(Box::new(what)), String::new(), false));
         }
         let prepared = self.containers.prepare(org, one, &container.container.id).await;
         let pinned = prepared.map_err(|error| refusal(id, error))?;
         let generation = format!("{}+{}", container.fingerprint(), pinned.id);
         let what = Contained { container: container.clone(), tool: tool.clone(), image: pinned.id };
-        Ok(Callable::new(shown, Runs::Container(what), generation, false))
+        Ok(Callable::new(shown, Runs::Container(Box::new(what)), generation, false))
     }
 }
 
