@@ -36,7 +36,7 @@ fn told(finished: Finished) -> Ran {
 }
 
 /// Where a line was said, as it is kept.
-pub fn stream(stream: Stream) -> LogStream {
+fn stream(stream: Stream) -> LogStream {
     match stream {
         Stream::Stdout => LogStream::Stdout,
         Stream::Stderr => LogStream::Stderr,

@@ -9,7 +9,7 @@ mod outcome;
 mod result;
 
 pub use arguments::{ArgumentError, Problem, Ready, Schemas};
-pub use container::{run_container, stream};
+pub use container::run_container;
 pub use mcp::{returned, run_mcp};
 pub use outcome::{Ran, run};
 pub use result::{Kept, keep};

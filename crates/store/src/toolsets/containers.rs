@@ -163,18 +163,6 @@ impl WriteTx {
     ) -> Result<(), StoreError> {
         self.trust(toolset, &trust_key(container), as_it_is).await
     }
-
-    /// Takes trust in a container back.
-    pub async fn distrust_container(&mut self, toolset: &ToolsetId, container: &ServerId) -> Result<(), StoreError> {
-        execute!(
-            self,
-            sqlx::query("DELETE FROM trust_records WHERE organization_id = $1 AND toolset_id = $2 AND server_id = $3")
-                .bind(self.org.as_str())
-                .bind(toolset.as_str())
-                .bind(trust_key(container))
-        )?;
-        Ok(())
-    }
 }
 
 /// The hash of the folder that an image is built from.
