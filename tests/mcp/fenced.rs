@@ -100,14 +100,31 @@ impl<'a> Manager<'a> {
         self.ask(Method::POST, &format!("/mcp-servers/{id}/trust"), json!({})).await.expect(200);
     }
 
-    /// The text of a call that goes well.
-    async fn text(&self, id: &str, tool: &str, args: Value) -> String {
+    async fn call(&self, id: &str, tool: &str, args: Value) -> Value {
         let chat = self.ask(Method::POST, "/chats", json!({})).await.expect(201)["id"].clone();
         let body = json!({ "toolId": format!("mcp:{id}~{id}:{tool}"), "args": args });
         let path = format!("/chats/{}/tool-calls", chat.as_str().unwrap());
-        let call = self.ask(Method::POST, &path, body).await.expect(200);
+        self.ask(Method::POST, &path, body).await.expect(200)
+    }
+
+    /// The text of a call that goes well.
+    async fn text(&self, id: &str, tool: &str, args: Value) -> String {
+        let call = self.call(id, tool, args).await;
         assert_eq!(call["status"], "success", "{call}");
         call["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until a probe that was just killed answers again. A call that comes before its end was noticed ends with it, and says so.
+    async fn answers_again(&self, id: &str) {
+        for _ in 0..200 {
+            let call = self.call(id, "look", json!({})).await;
+            if call["status"] == "success" {
+                return;
+            }
+            assert_eq!(call["error"]["code"], "MCP_SERVER_NOT_CONNECTED", "{call}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{id} never answered again");
     }
 
     /// What a probe says.
@@ -263,13 +280,13 @@ on_both! {
         kill(first[0]);
         until_so("what hid is gone", || processes_with(&hidden).is_empty()).await;
         until_so("it is there again", || processes_with(&mark).len() == 1 && processes_with(&mark) != first).await;
-        theirs.say("probe", "look", json!({})).await;
+        theirs.answers_again("probe").await;
         // The keeper is killed, and everything with it; both come back.
         let hidden = hide().await;
         let keeper = format!("guard-keeper\0{}", database.data().display());
         processes_with(&keeper).into_iter().for_each(|pid| { let _ = rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL); });
         until_so("what hid is gone", || processes_with(&hidden).is_empty()).await;
-        theirs.say("probe", "look", json!({})).await;
+        theirs.answers_again("probe").await;
         // Turned off.
         let hidden = hide().await;
         theirs.ask(Method::PUT, "/mcp-servers/probe", json!({ "enabled": false })).await.expect(200);
