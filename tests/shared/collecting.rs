@@ -1,4 +1,4 @@
-//! Collecting what nobody needs, while another server has the same chat.
+//! Collecting what nobody needs, of a chat that goes from one server to another.
 
 use kitbag_testkit::{Server, TestDatabase};
 
@@ -15,7 +15,7 @@ async fn leave(chat: &Chat<'_>, database: &TestDatabase, names: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_collected_here_is_not_relied_on_there() {
+async fn what_was_collected_is_brought_again_and_what_is_needed_stays() {
     let (database, bucket) = installation().await;
     let beside = database.beside();
     let (one, other) = (node(&database), node(&beside));
