@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use serde_json::{Value, json};
 
+use crate::echo::Process;
 use crate::load::{Era, Way, client, median};
-use crate::parts::Process;
 
 /// What the whole list may take, in milliseconds, and what an idle server may have in memory, in megabytes.
 const LONGEST_LIST: f64 = 2.0;

@@ -6,9 +6,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Client, Request, RequestBuilder};
 use serde_json::{Value, json};
 
-/// The revision without sessions, and the one before it, which has them.
-pub(crate) const NEWEST: &str = "2026-07-28";
-pub(crate) const SESSIONS: &str = "2025-11-25";
+use crate::echo::{NEWEST, SESSIONS};
 
 /// A round is as short as this, so that all ways have several turns while the machine is in about the same mood.
 const ROUND: Duration = Duration::from_secs(1);

@@ -7,9 +7,10 @@
 //! spoken to in the older one too, as most peers are. `--peers FOLDER` says where `scripts/bench-peers` has put the peers.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark")]
 
+mod echo;
+mod floor;
 mod kitbag;
 mod load;
-mod parts;
 mod peers;
 
 use std::path::Path;
@@ -36,8 +37,8 @@ const FEWEST_CALLS: f64 = 0.5;
 async fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["echo"] => parts::be_echo().await,
-        ["floor", url] => parts::be_floor(url).await,
+        ["echo"] => echo::be_echo().await,
+        ["floor", url] => floor::be_floor(url).await,
         [] => compare(None).await,
         ["--peers", folder] => compare(Some(Path::new(folder))).await,
         _ => println!("what can be given is --peers FOLDER, and nothing else"),
@@ -45,9 +46,9 @@ async fn main() {
 }
 
 async fn compare(installed: Option<&Path>) {
-    let echo = parts::start(&["echo"]);
+    let echo = echo::start(&["echo"]);
     let address = format!("{}/mcp", echo.url);
-    let floor = parts::start(&["floor", &address]);
+    let floor = echo::start(&["floor", &address]);
     let (data, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let kitbag = Kitbag::start(data.path());
     kitbag.add("echo", &address, 1).await;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::echo::Process;
 use crate::load::{Era, Way};
-use crate::parts::Process;
 
 const PEERS: [Peer; 2] = [
     Peer { name: "mcp-proxy", start: mcp_proxy, path: "/", tool: "echo/echo" },

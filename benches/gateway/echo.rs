@@ -1,19 +1,20 @@
-//! The parts of a run that are this very program again, each a process of its own: the echo, and the bare proxy before it.
+//! An MCP server with an echo, as a process of its own: this very program again.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::body::Bytes;
+use axum::extract::Path;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::load::{NEWEST, SESSIONS};
+/// The newest revision, which knows no sessions.
+pub(crate) const NEWEST: &str = "2026-07-28";
+/// The last one with sessions.
+pub(crate) const SESSIONS: &str = "2025-11-25";
 
 /// A process that ends with this one, and where it answers.
 pub(crate) struct Process {
@@ -45,12 +46,7 @@ pub(crate) async fn be_echo() {
     listen(router).await;
 }
 
-pub(crate) async fn be_floor(url: &str) {
-    let state: (Client, Arc<str>) = (Client::builder().no_proxy().build().unwrap(), Arc::from(url));
-    listen(Router::new().route("/mcp", post(pass_on)).with_state(state)).await;
-}
-
-async fn listen(router: Router) {
+pub(crate) async fn listen(router: Router) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("http://{}", listener.local_addr().unwrap());
     axum::serve(listener, router).await.unwrap();
@@ -107,13 +103,4 @@ fn tool(number: usize) -> Value {
         "name": name, "description": "Says it again.",
         "inputSchema": { "type": "object", "properties": { "text": { "type": "string" } } },
     })
-}
-
-/// The floor: bytes in, bytes out.
-async fn pass_on(State((client, url)): State<(Client, Arc<str>)>, mut headers: HeaderMap, body: Bytes) -> Response {
-    headers.remove(header::HOST);
-    headers.remove(header::CONTENT_LENGTH);
-    let answer = client.post(&*url).headers(headers).body(body).send().await.unwrap();
-    let kind = answer.headers()[header::CONTENT_TYPE].clone();
-    ([(header::CONTENT_TYPE, kind)], Body::from(answer.bytes().await.unwrap())).into_response()
 }
