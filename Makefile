@@ -20,9 +20,9 @@ api: ## Write docs/openapi.json anew, after a change of the API
 test: ## Install what the tests need, then check and test everything
 	scripts/test
 
-test-full: test fuzz ## Also what is too long for every change: kill storms, soaks, long fuzzing
-	KITBAG_KILLS=1000 cargo nextest run --workspace --locked --profile full -E 'test(every_acknowledged_state_is_whole)'
-	PATH="$$(scripts/python-tests):$$PATH" KITBAG_STORM_ROUNDS=20 cargo nextest run --workspace --locked --profile full -E 'test(what_was_acknowledged_in_a_storm)'
+test-full: ## Also what is too long for every change: everything with bytes in a bucket, kill storms, long fuzzing
+	scripts/test --full
+	$(MAKE) fuzz
 
 test-models: ## Agents with the real models, by the keys in the environment (costs money)
 	scripts/test-models
@@ -41,6 +41,7 @@ bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag-mcp --bench manager
 	cargo bench --locked --package kitbag --bench import
 	cargo bench --locked --package kitbag --bench calls
+	KITBAG_TEST_PYTHON_BIN="$$(scripts/python-tests)" cargo bench --locked --package kitbag --bench containers
 	cargo bench --locked --package kitbag --bench organisations
 	PATH="$$(scripts/python-tests):$$PATH" cargo bench --locked --package kitbag --bench nodes
 	cargo bench --locked --package kitbag --bench runs

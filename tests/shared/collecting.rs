@@ -44,6 +44,40 @@ async fn what_was_collected_is_brought_again_and_what_is_needed_stays() {
     assert_eq!(there.text("c.txt").await, "left in c.txt");
 }
 
+/// What a folder was at when its chat went elsewhere may be gone when the chat comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_comes_back_to_a_folder_whose_state_was_collected() {
+    let (database, bucket) = installation().await;
+    let beside = database.beside();
+    let (one, other) = (node(&database), node(&beside));
+    let here = Chat::new(&one).await;
+    let folder = bucket.open().folder(&format!("orgs/local/chats/{}", here.id));
+    leave(&here.at(&other), &database, &["a.txt", "b.txt", "c.txt"]).await;
+    stop(other);
+    assert_eq!(here.collect().await["blobs"], 3);
+    here.put("d.txt", "made meanwhile").await.expect(201);
+    let id = here.id;
+    stop(one);
+    let other = node(&beside);
+    let there = Chat { server: &other, id };
+    assert_eq!(there.read("a.txt").await, Err(404), "nothing names it");
+    // It wrote the same before, and remembers it; it must bring it again.
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        there.put(name, format!("left in {name}")).await.expect(201);
+    }
+    assert_eq!(there.text("a.txt").await, "left in a.txt");
+    assert_eq!(there.text("d.txt").await, "made meanwhile");
+    assert_eq!(folder.list().await.unwrap().len(), 4);
+    there.is_whole().await;
+    // And at a server that has no copies of it.
+    let elsewhere = database.beside();
+    let third = node(&elsewhere);
+    let there = there.at(&third);
+    stop(other);
+    assert_eq!(there.text("b.txt").await, "left in b.txt");
+    there.is_whole().await;
+}
+
 /// Has a server stop in good order, so that another one may hold what it held.
 fn stop(mut server: Server) {
     server.signal(rustix::process::Signal::TERM);

@@ -1,6 +1,7 @@
 //! A bucket that goes away: whoever needs it is told so, nothing is half kept, and everything goes on when it is back.
 
 use kitbag_testkit::{Gate, TestBucket, TestDatabase};
+use serde_json::json;
 
 use crate::kit::{Chat, import, node};
 
@@ -35,10 +36,21 @@ async fn nothing_is_half_kept() {
     // A toolset is not installed without its files.
     gate.shut();
     let toolsets = server.get("/v1/orgs/local/toolsets").await.expect(200);
-    let tools =
-        server.post("/v1/orgs/local/toolsets", &serde_json::json!({ "name": "x", "files": { "a.txt": "a" } })).await;
+    let tools = server.post("/v1/orgs/local/toolsets", &json!({ "name": "x", "files": { "a.txt": "a" } })).await;
     assert!(!tools.status.is_success(), "{tools:?}");
     assert_eq!(server.get("/v1/orgs/local/toolsets").await.expect(200), toolsets);
     gate.open();
     import(&server).await;
+    // What a call left cannot be kept either, and its record says why. It is not lost: the next change keeps it.
+    chat.call("app:write", json!({ "path": "early.txt", "content": "early" })).await;
+    gate.shut();
+    let body = json!({ "toolId": "app:write", "args": { "path": "late.txt", "content": "late" } });
+    let ended = server.post(&chat.path("tool-calls"), &body).await.body;
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("UNAVAILABLE")), "{ended}");
+    gate.open();
+    assert!(chat.manifest().await["files"].get("late.txt").is_none());
+    chat.call("app:write", json!({ "path": "later.txt", "content": "later" })).await;
+    let files = chat.manifest().await["files"].clone();
+    assert!(["early.txt", "late.txt", "later.txt"].iter().all(|name| files.get(name).is_some()), "{files}");
+    chat.is_whole().await;
 }

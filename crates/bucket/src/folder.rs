@@ -19,9 +19,9 @@ use crate::BucketError;
 /// So many requests are under way at a time for one caller.
 const AT_ONCE: usize = 16;
 
-/// What is larger goes in parts of this size, so many at a time.
+/// What is larger goes in parts of this size, so many at a time: all of them are in memory, beside the one that is read.
 const PART: u64 = 8 << 20;
-const PARTS: usize = 4;
+const PARTS: usize = 2;
 
 /// A part of a bucket. Clones share its connections.
 #[derive(Clone)]

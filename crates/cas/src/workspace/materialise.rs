@@ -15,7 +15,7 @@ use super::walk::Walk;
 use super::{TRANSITION, Workspace, parallel};
 use crate::disk;
 use crate::error::CasError;
-use crate::tree::{self, Entry, Kind, Nodes};
+use crate::tree::{self, Entry, Kind, NodeError, Nodes};
 
 /// What was done to the folder.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -49,8 +49,7 @@ impl Workspace {
         if self.index.root() != Some(*target) {
             self.unsettle()?;
         }
-        let walk = self.look_into_all()?;
-        let work = self.plan(target, &walk, nodes)?;
+        let (walk, work) = self.look_and_plan(target, nodes)?;
         if work.remove.is_empty() && work.write.is_empty() && walk.odd.is_empty() {
             self.index.set_root(*target);
             return Ok(Materialised::default());
@@ -65,6 +64,21 @@ impl Workspace {
         self.index.set_root(*target);
         let removed = work.remove.keys().filter(|path| !work.write.contains_key(*path)).count();
         Ok(Materialised { written: work.write.len(), removed })
+    }
+
+    /// What is there, and what must happen to it. The state that the folder was at may be gone by now: a chat went on elsewhere, and somebody
+    /// collected what nothing named. Then the folder is as one of which nothing is known.
+    fn look_and_plan(&mut self, target: &ContentHash, nodes: &impl Nodes) -> Result<(Walk, Work), CasError> {
+        let walk = self.look_into_all()?;
+        match self.plan(target, &walk, nodes) {
+            Err(CasError::Node(NodeError::Missing { .. })) if self.index.root().is_some_and(|root| root != *target) => {
+                self.forget();
+                let walk = self.look_into_all()?;
+                let work = self.plan(target, &walk, nodes)?;
+                Ok((walk, work))
+            }
+            planned => Ok((walk, planned?)),
+        }
     }
 
     /// Looks at everything; folders that a tool locked are opened up, because what is in them is to go or to stay.

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 #[cfg(debug_assertions)]
 mod faults;
+mod gone;
 mod locked;
 
 use super::*;

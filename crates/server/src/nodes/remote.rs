@@ -42,7 +42,7 @@ pub(crate) struct Named {
 pub(crate) enum Answer {
     /// It did, and says this.
     Done(String),
-    /// It did not, and will not.
+    /// It did nothing: it does not hold the chat any more, is about to stop, or was started anew. Somebody else may.
     Refused,
     /// It is not known.
     Unknown,
@@ -84,13 +84,13 @@ pub(crate) async fn apply_here(
     Ok(app.runs().apply_for(&named.org, named.run).await?.unwrap_or_default())
 }
 
-fn node_of(request: &Request) -> Result<String, ApiError> {
+pub(super) fn node_of(request: &Request) -> Result<String, ApiError> {
     let from = request.extensions().get::<FromNode>().map(|from| from.0.clone());
     from.ok_or_else(|| ApiError::new(Code::NotFound, "there is no such route"))
 }
 
 /// What is asked for, with everything that matters in it.
-fn address_of(what: &str, named: &[(&str, &str)]) -> String {
+pub(super) fn address_of(what: &str, named: &[(&str, &str)]) -> String {
     format!("{what}?{}", url::form_urlencoded::Serializer::new(String::new()).extend_pairs(named).finish())
 }
 
@@ -116,13 +116,11 @@ impl Nodes {
         self.asked(servers, node, address_of(APPLY, &[("org", org.as_str()), ("run", &*run)])).await
     }
 
-    async fn asked(&self, servers: &Servers, node: &str, path: String) -> Answer {
+    pub(super) async fn asked(&self, servers: &Servers, node: &str, path: String) -> Answer {
         let Some(address) = self.peer(node).and_then(|peer| peer.address) else { return Answer::Refused };
-        let (Ok(seal), Ok(client)) =
-            (channel::seal((servers, self), node, &Method::POST, &path, None).await, self.client())
-        else {
-            return Answer::Refused;
-        };
+        let Ok(vault) = servers.vault().await else { return Answer::Refused };
+        let seal = channel::seal(&vault, self, node, &Method::POST, &path, None);
+        let (Ok(seal), Ok(client)) = (seal, self.client()) else { return Answer::Refused };
         let asking =
             client.post(format!("{address}{path}")).header(SEAL, seal).header(header::HOST, "localhost").send();
         tokio::select! {
