@@ -1,17 +1,20 @@
 //! One, two and three nodes on one PostgreSQL and one bucket behind a balancer: calls a second and what 99 of 100 stay below, of a Python tool by HTTP and
-//! through the MCP endpoint. With `--soak SECONDS` instead a thousand calls a minute on three nodes, and what they use meanwhile.
+//! through the MCP endpoint, and of an MCP server's tool through that endpoint. With `--soak SECONDS` instead a thousand calls a minute on three nodes, and what they use meanwhile.
 //!
 //! Every node has all cores of this machine, as the database and the clients have: what more machines bring is more than what is seen here.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark")]
 
 #[path = "../tests/nodes/balancer.rs"]
 mod balancer;
+#[path = "gateway/echo.rs"]
+mod echo;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use balancer::{Balancer, free_port};
+use echo::{NEWEST, Process};
 use kitbag_formats::archive::ArchiveWriter;
 use kitbag_testkit::cluster::APP;
 use kitbag_testkit::{Answer, Program, Server, TestBucket, TestDatabase};
@@ -21,11 +24,23 @@ use serde_json::{Value, json};
 const CHATS: usize = 12;
 const TIME: Duration = Duration::from_secs(15);
 const A_MINUTE: u32 = 1000;
-const REVISION: &str = "2026-07-28";
 const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a99887766";
 const TOOL: &str = "from covalt_toolset import tool\n\n@tool\ndef echo(text: str) -> str:\n    return text\n";
 const MANIFEST: &str =
     "id: bench\nname: Bench\nversion: \"1.0.0\"\ntools:\n  - {id: echo, entrypoint: \"tools.t:echo\"}\n";
+
+/// How a tool is called.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A Python tool, by the API.
+    Api,
+    /// The same, through the MCP endpoint.
+    Mcp,
+    /// A tool of an MCP server, through that endpoint.
+    Server,
+}
+
+const WAYS: [(Way, &str); 3] = [(Way::Api, "Python, API"), (Way::Mcp, "Python, MCP"), (Way::Server, "MCP server")];
 
 /// Nodes behind a balancer, with chats.
 struct Installation {
@@ -34,6 +49,7 @@ struct Installation {
     chats: Vec<String>,
     client: reqwest::Client,
     mcp_name: String,
+    _echo: Process,
     _database: TestDatabase,
     _folders: Vec<tempfile::TempDir>,
 }
@@ -54,7 +70,7 @@ impl Installation {
                 program = program.env(name, value);
             }
             let listen = format!("127.0.0.1:{port}");
-            Server::start_program(&program, folder.path(), &["serve", "--log", "error", "--listen", &listen])
+            Server::start_program(&program, folder.path(), &["serve", "--log", "warn", "--listen", &listen])
         };
         let servers: Vec<Server> = folders.iter().zip(&ports).map(start).collect();
         let mut archive = ArchiveWriter::new(Vec::new());
@@ -64,24 +80,36 @@ impl Installation {
         let request = servers[0].request(Method::POST, "/v1/orgs/local/toolsets/import?trust=true");
         let request = request.header(header::CONTENT_TYPE, "application/zip").body(archive.finish().unwrap());
         Answer::of(request).await.expect(201);
-        let balancer = Balancer::start(&ports);
+        let balancer = Balancer::start(&ports, TIME);
         balancer.is_there().await;
         let mut chats = Vec::new();
         for number in 0..CHATS {
             let made = servers[number % nodes].post("/v1/orgs/local/chats", &json!({})).await.expect(201);
             chats.push(made["id"].as_str().unwrap().to_owned());
         }
+        let echo = echo::start(&["echo"]);
+        let declared = json!({
+            "id": "echo", "serverType": "streamable-http", "url": format!("{}/mcp", echo.url), "requiresConfirmation": false,
+        });
+        servers[0].post("/v1/orgs/local/mcp-servers", &declared).await.expect(201);
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let (_database, _folders, mcp_name) = (database, folders, String::new());
-        let mut made = Self { servers, balancer, chats, client, mcp_name, _database, _folders };
+        let mut made = Self { servers, balancer, chats, client, mcp_name, _echo: echo, _database, _folders };
+        for server in &made.servers {
+            // Each node has a connection of its own.
+            while server.get("/v1/orgs/local/mcp-servers/echo~echo").await.body["status"] != "connected" {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
         let list = Answer::of(made.mcp(&made.chats[0], "tools/list", json!({}))).await;
         let text = list.body.to_string();
         let mut names = text.split(['"', '\\']).filter(|word| word.ends_with("echo") && word.starts_with("bench"));
         made.mcp_name = names.next_back().unwrap_or_else(|| panic!("no such tool: {text}")).to_owned();
         // Every node is warm.
         for chat in made.chats.clone() {
-            made.call(&chat, false).await;
-            made.call(&chat, true).await;
+            for (way, _) in WAYS {
+                made.call(&chat, way).await;
+            }
         }
         made
     }
@@ -92,11 +120,11 @@ impl Installation {
 
     fn mcp(&self, chat: &str, method: &str, mut params: Value) -> RequestBuilder {
         params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": REVISION,
+            "io.modelcontextprotocol/protocolVersion": NEWEST,
             "io.modelcontextprotocol/clientCapabilities": {},
             "io.modelcontextprotocol/clientInfo": { "name": "bench", "version": "1" },
         });
-        let request = self.request(&format!("/mcp?chat={chat}")).header("mcp-protocol-version", REVISION);
+        let request = self.request(&format!("/mcp?chat={chat}")).header("mcp-protocol-version", NEWEST);
         request
             .header("accept", "application/json, text/event-stream")
             .header("mcp-method", method)
@@ -104,19 +132,27 @@ impl Installation {
     }
 
     /// One call, which must go well; how many milliseconds it took.
-    async fn call(&self, chat: &str, by_mcp: bool) -> f64 {
+    async fn call(&self, chat: &str, way: Way) -> f64 {
         let began = Instant::now();
         let args = json!({ "text": "hello" });
-        let request = if by_mcp {
-            let params = json!({ "name": self.mcp_name, "arguments": args });
-            self.mcp(chat, "tools/call", params).header("mcp-name", &self.mcp_name)
-        } else {
-            let path = format!("/v1/orgs/local/chats/{chat}/tool-calls");
-            self.request(&path).json(&json!({ "toolId": "bench:echo", "args": args }))
+        let by_mcp = |name: &str| {
+            let params = json!({ "name": name, "arguments": args });
+            self.mcp(chat, "tools/call", params).header("mcp-name", name)
+        };
+        let request = match way {
+            Way::Api => {
+                let path = format!("/v1/orgs/local/chats/{chat}/tool-calls");
+                self.request(&path).json(&json!({ "toolId": "bench:echo", "args": args }))
+            }
+            Way::Mcp => by_mcp(&self.mcp_name),
+            Way::Server => by_mcp("mcp__echo__echo"),
         };
         let answer = Answer::of(request).await;
         let text = answer.body.to_string();
-        let is_good = if by_mcp { !text.contains("isError\":true") } else { answer.body["status"] == "success" };
+        let is_good = match way {
+            Way::Api => answer.body["status"] == "success",
+            Way::Mcp | Way::Server => !text.contains("isError\":true"),
+        };
         assert!(answer.status == 200 && is_good && text.contains("hello"), "{answer:?}");
         began.elapsed().as_secs_f64() * 1000.0
     }
@@ -135,7 +171,7 @@ impl Installation {
 }
 
 /// Calls a second, and what 99 of 100 stay below.
-async fn measure(installation: &Arc<Installation>, by_mcp: bool) -> (f64, f64) {
+async fn measure(installation: &Arc<Installation>, way: Way) -> (f64, f64) {
     let began = Instant::now();
     let mut clients = tokio::task::JoinSet::new();
     for number in 0..CHATS {
@@ -143,7 +179,7 @@ async fn measure(installation: &Arc<Installation>, by_mcp: bool) -> (f64, f64) {
         clients.spawn(async move {
             let mut times = Vec::new();
             while began.elapsed() < TIME {
-                times.push(installation.call(&installation.chats[number], by_mcp).await);
+                times.push(installation.call(&installation.chats[number], way).await);
             }
             times
         });
@@ -165,7 +201,7 @@ async fn soak(seconds: u64) {
         tokio::time::sleep_until(next.into()).await;
         next += Duration::from_secs(60) / A_MINUTE;
         let (one, number) = (Arc::clone(&installation), count);
-        calls.spawn(async move { one.call(&one.chats[number % CHATS], number.is_multiple_of(2)).await });
+        calls.spawn(async move { one.call(&one.chats[number % CHATS], WAYS[number % 3].0).await });
         count += 1;
         while let Some(done) = calls.try_join_next() {
             slow = slow.max(done.unwrap());
@@ -187,23 +223,27 @@ async fn soak(seconds: u64) {
 #[tokio::main]
 async fn main() {
     let words: Vec<String> = std::env::args().collect();
+    if words.iter().any(|word| word == "echo") {
+        return echo::be_echo().await;
+    }
     if let Some(at) = words.iter().position(|word| word == "--soak") {
         return soak(words[at + 1].parse().expect("--soak SECONDS")).await;
     }
     println!(
-        "calls of a Python tool through a balancer, {CHATS} chats and as many clients, one PostgreSQL and one bucket, {TIME:?} each"
+        "calls through a balancer, {CHATS} chats and as many clients, one PostgreSQL and one bucket, {TIME:?} each: calls a second, what 99 \
+         of 100 stay below, and calls a second to those of one node"
     );
-    let mut one = None;
+    let mut one = [0.0; WAYS.len()];
     for nodes in 1..=3 {
         let installation = Arc::new(Installation::start(nodes).await);
-        let (http, http_slow) = measure(&installation, false).await;
-        let (mcp, mcp_slow) = measure(&installation, true).await;
-        let (first_http, first_mcp) = *one.get_or_insert((http, mcp));
-        println!(
-            "  {nodes} nodes   by HTTP {http:6.1} a second, p99 {http_slow:6.1} ms, {:.2} x one node   \
-             by MCP {mcp:6.1} a second, p99 {mcp_slow:6.1} ms, {:.2} x one node",
-            http / first_http,
-            mcp / first_mcp
-        );
+        print!("  {nodes} nodes");
+        for ((way, name), one) in WAYS.into_iter().zip(&mut one) {
+            let (rate, slow) = measure(&installation, way).await;
+            if nodes == 1 {
+                *one = rate;
+            }
+            print!("   {name} {rate:6.1}, {slow:6.1} ms, {:.2} x", rate / *one);
+        }
+        println!();
     }
 }

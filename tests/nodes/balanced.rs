@@ -4,23 +4,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kitbag_testkit::Server;
+use kitbag_testkit::endpoint::NEWEST;
+use kitbag_testkit::{Server, TestBucket, TestDatabase};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::balancer::{Balancer, free_port};
 use crate::kit::{CHATS, Installation, ask_nobody, calls, new_chat, until};
 
-/// Asks through the balancer, again and again.
+/// A call as a client without sessions makes it.
+fn mcp_call(command: &str) -> Value {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": NEWEST,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+    });
+    let params = json!({ "name": "run_command", "arguments": { "command": command }, "_meta": meta });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })
+}
+
+/// Asks through the balancer, again and again: reads, and calls a tool of the chat's by the API and through the MCP endpoint.
 async fn load(url: String, token: String, chat: String, over: Arc<AtomicBool>, done: Arc<AtomicUsize>) -> Vec<String> {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut failed = Vec::new();
     let mut turn = 0_usize;
     while !over.load(Ordering::SeqCst) {
         turn += 1;
-        let request = match turn % 3 {
-            0 => client.get(format!("{url}{CHATS}/{chat}/messages")),
-            1 => client.post(format!("{url}{}", calls(&chat))).json(
+        let request = match turn % 4 {
+            0 => client
+                .post(format!("{url}/mcp?chat={chat}"))
+                .header("accept", "application/json, text/event-stream")
+                .header("mcp-protocol-version", NEWEST)
+                .header("mcp-method", "tools/call")
+                .header("mcp-name", "run_command")
+                .json(&mcp_call("echo through MCP")),
+            1 => client.get(format!("{url}{CHATS}/{chat}/messages")),
+            2 => client.post(format!("{url}{}", calls(&chat))).json(
                 &json!({ "toolId": "run_command", "args": { "command": "echo $((1 + $(cat n 2>/dev/null || echo 0)))" } }),
             ),
             _ => client.get(format!("{url}/v1/orgs/local/tools")),
@@ -28,8 +47,13 @@ async fn load(url: String, token: String, chat: String, over: Arc<AtomicBool>, d
         match request.bearer_auth(&token).send().await {
             Ok(answer) => {
                 let status = answer.status();
-                let body: Value = answer.json().await.unwrap_or_default();
-                if failed.len() < 5 && (status != 200 || (turn % 3 == 1 && body["status"] != "success")) {
+                let body = answer.text().await.unwrap_or_default();
+                let is_good = match turn % 4 {
+                    0 => body.contains("through MCP") && !body.contains("\"isError\":true"),
+                    2 => serde_json::from_str::<Value>(&body).is_ok_and(|call| call["status"] == "success"),
+                    _ => true,
+                };
+                if failed.len() < 5 && !(status == 200 && is_good) {
                     failed.push(format!("{status} {body}"));
                 }
             }
@@ -46,24 +70,25 @@ async fn is_ready(server: &Server) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_under_load_fails_no_request() {
-    let installation = Installation::new(2).await;
-    let ports = [free_port(), free_port()];
+    let database = TestDatabase::postgres().await.in_bucket(&TestBucket::new());
+    let installation = Installation::on(database, 3);
+    let ports = [free_port(), free_port(), free_port()];
     let start = |node: usize| {
         let listen = format!("127.0.0.1:{}", ports[node]);
         installation.start(node, &["--listen", &listen, "--drain-delay-seconds", "2"])
     };
-    let mut servers = [start(0), start(1)];
+    let mut servers = [start(0), start(1), start(2)];
     ask_nobody(&servers[0]).await;
     let token = servers[0].token.clone();
-    let balancer = Balancer::start(&ports);
+    let balancer = Balancer::start(&ports, Duration::from_secs(1));
     balancer.is_there().await;
     let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut clients = Vec::new();
     for n in 0..4 {
-        let chat = new_chat(&servers[n % 2]).await;
+        let chat = new_chat(&servers[n % 3]).await;
         clients.push(tokio::spawn(load(balancer.url.clone(), token.clone(), chat, over.clone(), done.clone())));
     }
-    for node in [0, 1] {
+    for node in [0, 1, 2] {
         let before = done.load(Ordering::SeqCst);
         until("there is load", async || (done.load(Ordering::SeqCst) > before + 20).then_some(())).await;
         servers[node].signal(Signal::TERM);

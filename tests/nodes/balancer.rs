@@ -24,8 +24,8 @@ pub(crate) fn free_port() -> u16 {
 }
 
 impl Balancer {
-    /// Starts it before nodes at these ports.
-    pub(crate) fn start(nodes: &[u16]) -> Self {
+    /// Starts it before nodes at these ports. One that does not say within `patience` that it is ready is not asked for anything more.
+    pub(crate) fn start(nodes: &[u16], patience: Duration) -> Self {
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
         let servers: String = nodes
             .iter()
@@ -33,10 +33,11 @@ impl Balancer {
             .map(|(n, port)| format!("    server node{n} 127.0.0.1:{port} check inter 200ms fall 1 rise 1\n"))
             .collect();
         let text = format!(
-            "defaults\n    mode http\n    timeout connect 2s\n    timeout check 1s\n    timeout client 60s\n    timeout server 60s\n    \
+            "defaults\n    mode http\n    timeout connect 2s\n    timeout check {}ms\n    timeout client 60s\n    timeout server 60s\n    \
              timeout queue 20s\n    retries 5\n    option redispatch 1\n\
              frontend all\n    bind 127.0.0.1:{port}\n    default_backend nodes\n\
-             backend nodes\n    balance roundrobin\n    option httpchk\n    http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost\n    http-check expect status 200\n{servers}"
+             backend nodes\n    balance roundrobin\n    option httpchk\n    http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost\n    http-check expect status 200\n{servers}",
+            patience.as_millis()
         );
         let file = folder.path().join("haproxy.cfg");
         std::fs::write(&file, text).unwrap();

@@ -3,7 +3,10 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::kit::{CHATS, begin, command, is_running, new_chat, nodes, output, over, until, until_there};
+use crate::heard::Listener;
+use crate::kit::{
+    CHATS, Installation, begin, calls, command, is_running, new_chat, nodes, output, over, until, until_there,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_node_takes_over_what_a_killed_one_held() {
@@ -26,6 +29,23 @@ async fn another_node_takes_over_what_a_killed_one_held() {
     let first = installation.start(0, &[]);
     output(command(&second, &chat, "echo kept >file").await);
     assert_eq!(output(command(&first, &chat, "cat file").await), "kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_waits_for_a_yes_ends_in_time_when_the_node_is_gone_that_asked() {
+    let installation = Installation::new(2).await;
+    let start = |node: usize| installation.start(node, &["--confirmation-timeout", "3"]);
+    let (mut first, second) = (start(0), start(1));
+    let chat = new_chat(&first).await;
+    let body = json!({ "toolId": "run_command", "args": { "command": "true" } });
+    let waiting = first.post(&calls(&chat), &body).await.expect(202);
+    let mut heard = Listener::new(&second, &second.token).await;
+    first.signal(Signal::TERM);
+    assert!(first.wait().success());
+    // Nobody looks at it, which would end it, too.
+    heard.until(|name, data| name == "tool_call" && data["id"] == waiting["id"] && data["status"] == "error").await;
+    let ended = over(&second, &format!("{}/{}", calls(&chat), waiting["id"].as_str().unwrap())).await;
+    assert_eq!(ended["error"]["code"], "DENIED", "{ended}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::kit::{ask_nobody, begin, command, new_chat, nodes, output};
 
 /// Somebody who listens to events.
-struct Listener(reqwest::Response, String);
+pub(crate) struct Listener(reqwest::Response, String);
 
 impl Listener {
-    async fn new(server: &Server, token: &str) -> Self {
+    pub(crate) async fn new(server: &Server, token: &str) -> Self {
         let request = server.anonymous(Method::GET, "/v1/orgs/local/events").bearer_auth(token);
         let mut listener = Self(request.send().await.unwrap().error_for_status().unwrap(), String::new());
         listener.until(|name, _| name == "ready").await;
@@ -37,7 +37,7 @@ impl Listener {
         }
     }
 
-    async fn until(&mut self, fits: impl Fn(&str, &Value) -> bool) -> Value {
+    pub(crate) async fn until(&mut self, fits: impl Fn(&str, &Value) -> bool) -> Value {
         loop {
             let (name, data) = self.next().await.expect("an event");
             if fits(&name, &data) {

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use kitbag_formats::archive::ArchiveWriter;
 use kitbag_testkit::{Answer, Program, Server, TestBucket, TestDatabase};
-use reqwest::Method;
+use reqwest::{Method, header};
 use serde_json::{Value, json};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_kitbag");
@@ -77,6 +78,19 @@ pub(crate) async fn ask_nobody(server: &Server) {
     let path = "/v1/orgs/local/toolsets/builtin/overrides/run_command";
     let body = json!({ "requiresConfirmation": false });
     Answer::of(server.request(Method::PUT, path).json(&body)).await.expect(200);
+}
+
+/// Installs and trusts a toolset that was packed here.
+pub(crate) async fn import(server: &Server, manifest: &str, files: &[(&str, &str)]) {
+    let mut archive = ArchiveWriter::new(Vec::new());
+    let mut all = [files, &[("toolset.yaml", manifest)]].concat();
+    all.sort_unstable();
+    for (name, text) in all {
+        archive.file(&name.parse().unwrap(), false, &mut text.as_bytes()).unwrap();
+    }
+    let request = server.request(Method::POST, "/v1/orgs/local/toolsets/import?trust=true");
+    let request = request.header(header::CONTENT_TYPE, "application/zip").body(archive.finish().unwrap());
+    Answer::of(request).await.expect(201);
 }
 
 pub(crate) async fn new_chat(server: &Server) -> String {

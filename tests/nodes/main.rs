@@ -14,6 +14,8 @@ mod database;
 mod dying;
 mod heard;
 mod kit;
+mod misled;
+mod servers;
 mod sessions;
 mod staged;
 mod storm;

@@ -1,10 +1,10 @@
-//! Nodes, leases of chats and what their fences refuse. PostgreSQL alone: SQLite is one process's.
+//! Nodes, leases of chats and MCP servers, and what their fences refuse. PostgreSQL alone: SQLite is one process's.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::time::Duration;
 
-use kitbag_model::{ChatId, NewChat, OrgId, Timestamp};
-use kitbag_store::{ChatClaim, Fence, Node, Nodes, Store, StoreError};
+use kitbag_model::{ChatId, NewChat, OrgId, ServerKey, Timestamp};
+use kitbag_store::{ChatClaim, Fence, Node, Nodes, ServerClaim, Store, StoreError};
 use kitbag_testkit::TestDatabase;
 
 const LEASE: Duration = Duration::from_secs(600);
@@ -84,6 +84,73 @@ async fn a_chat_has_one_holder_and_only_the_latest_writes() {
     nodes.bury("one").await.unwrap();
     nodes.bury("two").await.unwrap();
     assert_eq!(nodes.all().await.unwrap().len(), 1, "only the dead are buried");
+}
+
+/// Claims a server, which must go well.
+async fn claim_server(nodes: &Nodes, org: &OrgId, key: &ServerKey, node: &str) -> Fence {
+    match nodes.claim_server(org, key, node).await.unwrap() {
+        ServerClaim::Held(fence) => fence,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_has_one_holder_until_it_is_dead_or_gives_it_back() {
+    let database = TestDatabase::postgres().await;
+    let (store, acme) = database.open_with("acme").await;
+    let (nodes, org) = (store.nodes().unwrap(), OrgId::local());
+    for id in ["one", "two", "three"] {
+        join(&nodes, id, id).await;
+    }
+    let [key, more]: [ServerKey; 2] = ["keeps~keeps", "more~more"].map(|key| key.parse().unwrap());
+    assert_eq!(nodes.server_holder(&org, &key).await.unwrap(), None);
+    // Whoever asks at the same moment, one gets it.
+    let claims = ["one", "two", "three"].map(|node| nodes.claim_server(&org, &key, node));
+    let claims = futures_util::future::join_all(claims).await;
+    let held: Vec<Fence> = claims
+        .into_iter()
+        .filter_map(|claim| match claim.unwrap() {
+            ServerClaim::Held(fence) => Some(fence),
+            ServerClaim::Elsewhere(_) => None,
+            ServerClaim::Dead => panic!("nobody is dead"),
+        })
+        .collect();
+    let [early] = &held[..] else { panic!("{held:?}") };
+    // It has it already, and a process of before that ends late gives back nothing of the one that runs now.
+    let first = &claim_server(&nodes, &org, &key, &early.node).await;
+    assert!(first.node == early.node && first.epoch > early.epoch, "{first:?} {early:?}");
+    nodes.give_back_server(&org, &key, early).await.unwrap();
+    assert_eq!(nodes.server_holder(&org, &key).await.unwrap(), Some(first.node.clone()));
+    // The same name of another organisation's is another server.
+    let other = ["one", "two", "three"].into_iter().find(|id| *id != first.node).unwrap();
+    claim_server(&nodes, &acme, &key, other).await;
+    assert_eq!(nodes.server_holders(&org).await.unwrap(), [(key.clone(), first.node.clone())]);
+    assert_eq!(nodes.server_holders(&acme).await.unwrap(), [(key.clone(), other.to_owned())]);
+
+    nodes.declare_dead(&first.node, true).await.unwrap();
+    assert!(matches!(nodes.claim_server(&org, &key, &first.node).await.unwrap(), ServerClaim::Dead));
+    assert_eq!(nodes.server_holder(&org, &key).await.unwrap(), None);
+    let second = claim_server(&nodes, &org, &key, other).await;
+    assert!(second.epoch > first.epoch);
+    // What the dead give back is not theirs any more.
+    nodes.give_back_server(&org, &key, first).await.unwrap();
+    assert_eq!(nodes.server_holder(&org, &key).await.unwrap().as_deref(), Some(other));
+    nodes.give_back_server(&org, &key, &second).await.unwrap();
+    assert_eq!(nodes.server_holder(&org, &key).await.unwrap(), None);
+    let third = claim_server(&nodes, &org, &key, other).await;
+    assert!(third.epoch > second.epoch);
+    nodes.give_back_server(&org, &key, &second).await.unwrap();
+    assert_eq!(nodes.server_holder(&org, &key).await.unwrap().as_deref(), Some(other), "that was an earlier holding");
+
+    // Of servers that are gone nothing stays, when nobody holds them any more.
+    let fence = claim_server(&nodes, &org, &more, other).await;
+    nodes.forget_servers(&org, &[key.to_string()]).await.unwrap();
+    assert_eq!(nodes.server_holder(&org, &more).await.unwrap().as_deref(), Some(other));
+    nodes.give_back_server(&org, &more, &fence).await.unwrap();
+    nodes.forget_servers(&org, &[key.to_string()]).await.unwrap();
+    assert_eq!(claim_server(&nodes, &org, &more, other).await.epoch, 1, "it is as if it had never been");
+    nodes.leave(other).await.unwrap();
+    assert_eq!(nodes.server_holders(&org).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,6 +42,8 @@ pub(crate) async fn chat(server: &Server, chat: &str, said: &Said) {
     let mut asked: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for record in &records {
         assert!(record["finishedAt"].is_string(), "a call is still going on: {record}");
+        // What was broken is told by its name.
+        assert_ne!(record["error"]["code"], "INTERNAL", "{record}");
         asked.entry(record["args"]["line"].as_str().unwrap()).or_default().push(record);
     }
     for (_, line, is_acknowledged) in said.lines.lock().unwrap().iter().filter(|(of, ..)| of == chat) {

@@ -13,15 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use kitbag_formats::archive::ArchiveWriter;
 use kitbag_testkit::cluster::Cluster;
-use kitbag_testkit::{Answer, Gate, Server, TestBucket, TestDatabase};
-use reqwest::{Method, header};
+use kitbag_testkit::{Gate, Server, TestBucket, TestDatabase};
 use rustix::process::Signal;
 use tokio::sync::{Mutex, RwLock};
 
 use crate::balancer::{Balancer, free_port};
-use crate::kit::{Installation, new_chat, until};
+use crate::kit::{Installation, import, new_chat, until};
 use dice::Dice;
 use faults::{Parts, Use, start};
 use load::{Client, Said};
@@ -51,17 +49,8 @@ def append(line: str) -> dict:
     return {"number": number}
 "#;
 
-async fn import(server: &Server) {
-    let manifest =
-        "id: storm\nname: A storm\nversion: \"1.0.0\"\ntools:\n  - {id: append, entrypoint: \"tools.t:append\"}\n";
-    let mut archive = ArchiveWriter::new(Vec::new());
-    for (name, text) in [("tools/t.py", TOOL), ("toolset.yaml", manifest)] {
-        archive.file(&name.parse().unwrap(), false, &mut text.as_bytes()).unwrap();
-    }
-    let request = server.request(Method::POST, "/v1/orgs/local/toolsets/import?trust=true");
-    let request = request.header(header::CONTENT_TYPE, "application/zip").body(archive.finish().unwrap());
-    Answer::of(request).await.expect(201);
-}
+const MANIFEST: &str =
+    "id: storm\nname: A storm\nversion: \"1.0.0\"\ntools:\n  - {id: append, entrypoint: \"tools.t:append\"}\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_in_a_storm_is_there_and_happened_once() {
@@ -75,8 +64,8 @@ async fn what_was_acknowledged_in_a_storm_is_there_and_happened_once() {
     let ports: Vec<u16> = (0..NODES).map(|_| free_port()).collect();
     let servers: Vec<Server> = (0..NODES).map(|node| start(&installation, node, ports[node])).collect();
     let token = servers[0].token.clone();
-    import(&servers[0]).await;
-    let balancer = Balancer::start(&ports);
+    import(&servers[0], MANIFEST, &[("tools/t.py", TOOL)]).await;
+    let balancer = Balancer::start(&ports, Duration::from_secs(1));
     balancer.is_there().await;
     let client = Client {
         url: balancer.url.clone(),

@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::headers::standard;
 use super::hub::{Hub, Progress};
-use super::{Answers, CallError};
+use super::{Answers, CallError, Hold};
 use crate::lasting::Lasting;
 use crate::shallow::Shallow;
 use crate::transport::{Link, Outgoing};
@@ -24,6 +24,8 @@ use crate::transport::{Link, Outgoing};
 pub(super) struct Asker {
     pub hub: Arc<Hub>,
     pub link: Arc<dyn Link>,
+    /// What says whether the server is still ours to ask, where it may be another node's.
+    pub hold: Option<Arc<dyn Hold>>,
 }
 
 /// A request to be.
@@ -67,6 +69,8 @@ impl Asker {
     pub(super) async fn ask(&self, question: Question<'_>) -> Result<Box<RawValue>, CallError> {
         let Question { method, params, beside, version, mut headers, deadline, stop, progress, company, tell } =
             question;
+        let begun = self.hold.as_ref().map(|_| Instant::now());
+        self.held(begun, deadline).await?;
         let hangs_up = beside.is_some() && self.link.has_headers();
         if hangs_up {
             headers.extend(standard(method, params));
@@ -111,7 +115,7 @@ impl Asker {
             }
         };
         let late = deadline.unwrap_or(Duration::MAX);
-        tokio::select! {
+        let answer = tokio::select! {
             biased;
             answer = timeout(late, answered) => answer.unwrap_or_else(|_| {
                 pending.reason = "timeout";
@@ -121,7 +125,28 @@ impl Asker {
                 pending.reason = "stopped";
                 Err(CallError::Cancelled)
             }
-        }
+        };
+        drop(pending);
+        // What it said counts only while nobody else can have it.
+        self.held(begun, deadline).await?;
+        answer
+    }
+
+    /// Goes on only while the server is this node's for sure.
+    async fn held(&self, begun: Option<Instant>, deadline: Option<Duration>) -> Result<(), CallError> {
+        let Some(hold) = self.hold.as_ref().filter(|hold| !hold.is_sure()) else { return Ok(()) };
+        let past = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_sub(past));
+        // Boxed: it is rare.
+        Box::pin(async {
+            tokio::select! {
+                sure = timeout(left, hold.sure()) => {
+                    sure.map_err(|_| CallError::Timeout(deadline.unwrap_or_default()))
+                }
+                () = self.hub.closed() => Err(CallError::Disconnected(self.hub.reason().unwrap_or_default())),
+            }
+        })
+        .await
     }
 
     /// Says something that is not answered.

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Answers, CallError, Notice};
+use super::{Answers, CallError, Notice, borrowed};
 use crate::transport::{Link, Outgoing};
 
 /// How many messages that nobody asked for are read in a second. A server that says more is read more slowly, so that its own
@@ -51,6 +51,10 @@ pub(crate) struct Hub {
     opened: AtomicBool,
     /// The server asked something that needs a client.
     asks: AtomicBool,
+    /// The other end is another node.
+    distant: bool,
+    /// What is new is not heard there any more.
+    moved: AtomicBool,
 }
 
 /// What was counted since when.
@@ -80,7 +84,7 @@ struct Message<'a> {
 }
 
 /// What a request came to.
-type Answer = Result<Box<RawValue>, CallError>;
+pub(super) type Answer = Result<Box<RawValue>, CallError>;
 
 struct Waiting {
     reply: oneshot::Sender<Answer>,
@@ -93,6 +97,15 @@ struct Waiting {
 
 impl Hub {
     pub(super) fn new(notices: UnboundedSender<Notice>, answers: Arc<dyn Answers>) -> Arc<Self> {
+        Self::at(notices, answers, false)
+    }
+
+    /// The same where another node is at the other end.
+    pub(super) fn of_node(notices: UnboundedSender<Notice>, answers: Arc<dyn Answers>) -> Arc<Self> {
+        Self::at(notices, answers, true)
+    }
+
+    fn at(notices: UnboundedSender<Notice>, answers: Arc<dyn Answers>, distant: bool) -> Arc<Self> {
         let now = || Mutex::new(Second { began: Instant::now(), count: 0 });
         Arc::new(Self {
             waiting: Mutex::default(),
@@ -106,6 +119,8 @@ impl Hub {
             logged: now(),
             opened: AtomicBool::new(false),
             asks: AtomicBool::new(false),
+            distant,
+            moved: AtomicBool::new(false),
         })
     }
 
@@ -179,6 +194,22 @@ impl Hub {
         self.asks.load(Ordering::Relaxed)
     }
 
+    pub(super) fn is_distant(&self) -> bool {
+        self.distant
+    }
+
+    /// Whether it is over, or takes nothing new.
+    pub(super) fn is_over(&self) -> bool {
+        self.moved.load(Ordering::Acquire) || self.reason().is_some()
+    }
+
+    /// The other node takes nothing new.
+    pub(crate) fn moved(&self, why: &str) {
+        if !self.moved.swap(true, Ordering::AcqRel) && self.opened.load(Ordering::SeqCst) {
+            let _ = self.notices.send(Notice::Moved(why.to_owned()));
+        }
+    }
+
     /// Waits for the end.
     pub(crate) async fn closed(&self) {
         let _ = self.closed.subscribe().wait_for(Option::is_some).await;
@@ -231,7 +262,8 @@ impl Hub {
                 let id = id.as_ref().and_then(number);
                 // A server that could not read the request does not know its number.
                 let id = if error.is_some() { id.or(asked) } else { id };
-                let answer = result.map(whole).or_else(|| error.map(refusal));
+                let refused = |error| if self.distant { borrowed::error(error) } else { refusal(error) };
+                let answer = result.map(whole).or_else(|| error.map(refused));
                 match (id, answer) {
                     (Some(id), Some(answer)) => return self.answered(id, answer),
                     _ => return self.strange(&String::from_utf8_lossy(bytes.get(..4 * SHOWN).unwrap_or(bytes))),
@@ -273,6 +305,9 @@ impl Hub {
                 if let Some(id) = id.filter(|id| self.waiting().get(id).is_some_and(|waiting| waiting.listens)) {
                     self.fail(id, CallError::Cancelled);
                 }
+            }
+            borrowed::MOVED if self.distant => {
+                self.moved(params.get("why").and_then(Value::as_str).unwrap_or_default());
             }
             "notifications/prompts/list_changed"
             | "notifications/resources/list_changed"
@@ -438,7 +473,7 @@ fn is_deep(text: &str) -> bool {
 }
 
 /// What an error says.
-fn refusal(error: Value) -> Answer {
+pub(super) fn refusal(error: Value) -> Answer {
     let Value::Object(mut error) = error else {
         return Err(CallError::Nonsense("its error is no object".to_owned()));
     };

@@ -4,6 +4,7 @@
 //! does not know and, worse, whole messages that do not fit, and leave their callers waiting.
 
 mod ask;
+mod borrowed;
 mod calling;
 mod headers;
 pub(crate) use headers::{encoded, marks as marks_of};
@@ -26,9 +27,12 @@ use tokio::sync::watch;
 use crate::endpoint::Endpoint;
 use crate::shallow::Shallow;
 use crate::tool::ToolDefinition;
+pub use crate::transport::attached::Pipes;
 use ask::{Asker, Question};
+pub use borrowed::{Duplex, Wire};
+pub(crate) use borrowed::{MOVED, told};
 use headers::Promoted;
-pub use peers::{Answers, Boxed, Silent, Tokens};
+pub use peers::{Answers, Boxed, Hold, Silent, Tokens};
 
 /// How connections are made.
 #[derive(Clone, Debug)]
@@ -63,6 +67,8 @@ pub enum Notice {
         /// Its parameters.
         params: Value,
     },
+    /// The connection goes on for what is under way, and nothing new is heard on it.
+    Moved(String),
     /// The connection is over, and why.
     Closed(String),
 }
@@ -133,6 +139,9 @@ pub enum CallError {
     /// The connection broke, or was not there any more.
     #[error("the server's connection ended: {0}")]
     Disconnected(String),
+    /// Nobody heard of it: the server moved to another node meanwhile. It can be asked there.
+    #[error("the server moved: {0}")]
+    Unheard(String),
     /// It did not answer in time.
     #[error("the server did not answer within {} seconds", .0.as_secs_f64())]
     Timeout(Duration),
@@ -225,7 +234,41 @@ impl Connection {
         answers: Arc<dyn Answers>,
         last: Option<&str>,
     ) -> Result<Self, ConnectError> {
-        open::open(endpoint, options, token, notices, answers, last).await
+        open::open(endpoint, options, token, notices, answers, last, None).await
+    }
+
+    /// The same for a server that this node holds and may lose: while it is not sure that it still does, nothing is asked of it, and no
+    /// answer of it counts.
+    pub async fn open_held(
+        endpoint: &Endpoint,
+        options: &Options,
+        notices: UnboundedSender<Notice>,
+        answers: Arc<dyn Answers>,
+        last: Option<&str>,
+        hold: Arc<dyn Hold>,
+    ) -> Result<Self, ConnectError> {
+        open::open(endpoint, options, None, notices, answers, last, Some(hold)).await
+    }
+
+    /// A connection to a server that another node holds, over a way that leads there.
+    pub async fn open_distant(
+        wire: Wire,
+        options: &Options,
+        notices: UnboundedSender<Notice>,
+        answers: Arc<dyn Answers>,
+    ) -> Result<Self, ConnectError> {
+        borrowed::open(wire, options, notices, answers).await
+    }
+
+    /// The same for a server that somebody else started. Whoever did ends it when this is closed; if it ends while it is asked
+    /// (`last` is nothing then), it may be worth to start it again with a revision that has a session.
+    pub async fn attach(
+        pipes: Pipes,
+        options: &Options,
+        notices: UnboundedSender<Notice>,
+        last: Option<&str>,
+    ) -> Result<Self, ConnectError> {
+        open::attach(pipes, options, notices, Arc::new(Silent), last).await
     }
 
     /// The revision of the protocol that is spoken.
@@ -281,9 +324,19 @@ impl Connection {
         self.shared.asker.link.ended().await;
     }
 
-    /// Whether it is over.
+    /// Whether it is over, or over for whatever is new.
     pub fn is_closed(&self) -> bool {
-        self.shared.asker.hub.reason().is_some()
+        self.shared.asker.hub.is_over()
+    }
+
+    /// Whether it leads to a server that another node holds.
+    pub fn is_distant(&self) -> bool {
+        self.shared.asker.hub.is_distant()
+    }
+
+    /// Whether both are the same one.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// The last lines that a child said beside.

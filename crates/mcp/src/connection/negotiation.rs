@@ -274,7 +274,7 @@ async fn greet(asker: &Asker, offered: &Map<String, Value>, version: &str) -> Re
     })
 }
 
-fn beside(version: &str, offered: &Map<String, Value>) -> Shallow {
+pub(super) fn beside(version: &str, offered: &Map<String, Value>) -> Shallow {
     let mut beside = Shallow::default();
     beside.set_value("io.modelcontextprotocol/protocolVersion", &version.into());
     beside.set_value("io.modelcontextprotocol/clientInfo", &client_info());

@@ -11,9 +11,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ask::{Asker, Question};
 use super::hub::Hub;
 use super::negotiation::{Way, agree};
-use super::{Agreed, Answers, CallError, ConnectError, Connection, Notice, Options, Shared, Tokens};
+use super::{Agreed, Answers, CallError, ConnectError, Connection, Hold, Notice, Options, Shared, Tokens};
 use crate::endpoint::Endpoint;
 use crate::shallow::Shallow;
+use crate::transport::attached::{Attached, Pipes};
 use crate::transport::http::Http;
 use crate::transport::sse::Sse;
 use crate::transport::stdio::{Program, Stdio};
@@ -36,12 +37,13 @@ pub(super) async fn open(
     notices: UnboundedSender<Notice>,
     answers: Arc<dyn Answers>,
     last: Option<&str>,
+    hold: Option<Arc<dyn Hold>>,
 ) -> Result<Connection, ConnectError> {
     let way = match endpoint {
         Endpoint::Remote { kind: RemoteKind::Sse, .. } => Way::Greet,
         Endpoint::Remote { .. } | Endpoint::Stdio { .. } => Way::again(last),
     };
-    let mut attempt = Attempt { endpoint, options, token, notices, answers, hub: None, link: None };
+    let mut attempt = Attempt { endpoint, options, token, notices, answers, hold, hub: None, link: None };
     match timeout(options.connect, attempt.make(way)).await {
         Ok(Ok(connection)) => {
             attempt.hub = None;
@@ -55,6 +57,41 @@ pub(super) async fn open(
     }
 }
 
+/// Agrees with a server that runs already, and listens.
+pub(super) async fn attach(
+    pipes: Pipes,
+    options: &Options,
+    notices: UnboundedSender<Notice>,
+    answers: Arc<dyn Answers>,
+    last: Option<&str>,
+) -> Result<Connection, ConnectError> {
+    let hub = Hub::new(notices, answers.clone());
+    let mut closing = Closing(Some(hub.clone()));
+    let link: Arc<dyn Link> = Attached::new(pipes, options, hub.clone());
+    hub.attach(&link);
+    let asker = Asker { hub, link, hold: None };
+    let agreed = match timeout(options.connect, agree(&asker, &*answers, Way::again(last), options)).await {
+        Ok(agreed) => agreed.map_err(|error| ConnectError::from(Failure::from(error)))?,
+        Err(_) => {
+            let why = format!("the server did not answer within {} seconds", options.connect.as_secs_f64());
+            return Err(ConnectError::Failed(why));
+        }
+    };
+    closing.0 = None;
+    Ok(ready(asker, agreed, options, answers))
+}
+
+/// A hub that is closed with this: nobody waits for the connection any more.
+struct Closing(Option<Arc<Hub>>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some(hub) = &self.0 {
+            hub.close("there is no connection");
+        }
+    }
+}
+
 /// An attempt to connect. Whatever it started ends with it, also when nobody waits for it any more.
 struct Attempt<'a> {
     endpoint: &'a Endpoint,
@@ -62,6 +99,7 @@ struct Attempt<'a> {
     token: Option<Arc<dyn Tokens>>,
     notices: UnboundedSender<Notice>,
     answers: Arc<dyn Answers>,
+    hold: Option<Arc<dyn Hold>>,
     hub: Option<Arc<Hub>>,
     link: Option<Arc<dyn Link>>,
 }
@@ -104,7 +142,7 @@ impl Attempt<'_> {
         let hub = self.hub.insert(Hub::new(self.notices.clone(), self.answers.clone()));
         let link = reach(self.endpoint, self.options, self.token.clone(), hub).await?;
         hub.attach(&link);
-        let asker = Asker { hub: hub.clone(), link: self.link.insert(link).clone() };
+        let asker = Asker { hub: hub.clone(), link: self.link.insert(link).clone(), hold: self.hold.clone() };
         let agreed = agree(&asker, &*self.answers, way, self.options).await?;
         Ok((asker, agreed))
     }
@@ -145,13 +183,15 @@ async fn reach(
     }
 }
 
-fn ready(asker: Asker, agreed: Agreed, options: &Options, answers: Arc<dyn Answers>) -> Connection {
+pub(super) fn ready(asker: Asker, agreed: Agreed, options: &Options, answers: Arc<dyn Answers>) -> Connection {
     let announced = announced(&agreed.capabilities);
     let announces = !announced.is_empty();
     // A server that announces nothing and may ask nothing has nothing to say by itself.
     let listen = agreed.beside.is_none() && (announces || !answers.capabilities(false).is_empty());
     asker.link.agreed(&agreed.version, listen);
-    let listening = agreed.beside.clone().filter(|_| announces).map(|beside| {
+    // Another node passes on what it hears.
+    let subscribes = announces && !asker.hub.is_distant();
+    let listening = agreed.beside.clone().filter(|_| subscribes).map(|beside| {
         let (asker, version) = (asker.clone(), agreed.version.clone());
         tokio::spawn(subscribe(asker, beside, version, announced)).abort_handle()
     });

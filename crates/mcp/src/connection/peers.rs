@@ -42,6 +42,15 @@ pub trait Answers: Send + Sync + 'static {
     }
 }
 
+/// Whether this node still holds a server, where another one may take it over.
+pub trait Hold: Send + Sync + 'static {
+    /// Whether nobody else can hold it now. Answered from memory, for every request.
+    fn is_sure(&self) -> bool;
+
+    /// Waits until nobody else can. If somebody else does, the connection is closed; this never ends then.
+    fn sure(&self) -> Boxed<'_, ()>;
+}
+
 /// Offers nothing, so that no server reaches a person, a model or a tool through us.
 #[derive(Clone, Copy, Debug)]
 pub struct Silent;

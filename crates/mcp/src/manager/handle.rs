@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_model::{OrgId, ServerKey};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::link::{Ask, Hope, Link, Member, Plan, Shared};
-use super::{Configured, ManagerError, Status, tend};
+use super::{Configured, ManagerError, NotLent, Status, tend};
 use crate::connection::Connection;
 use crate::tool::ToolDefinition;
 
@@ -17,6 +17,8 @@ pub(super) struct Using {
     pub(super) connection: Connection,
     /// Whether the server answered.
     pub(super) answered: bool,
+    /// Whether the server was used by it, so that it is not idle.
+    counts: bool,
     link: Arc<Link>,
 }
 
@@ -25,9 +27,14 @@ impl Drop for Using {
         let now = Instant::now();
         let mut state = self.link.state();
         state.running -= 1;
-        state.used = now;
+        if self.counts {
+            state.used = now;
+        }
         if self.answered {
             state.answered = now;
+        }
+        if state.running == 0 && state.connection.is_none() {
+            self.link.quiet.notify_waiters();
         }
     }
 }
@@ -64,13 +71,15 @@ impl Handle {
         }
         if let Some(member) = state.members.iter_mut().find(|member| member.key == *key) {
             member.lazy = lazy;
+            member.mark.clone_from(&configured.mark);
             if member.launch != launch {
                 // Other words for the same thing.
                 (member.launch, member.revision) = (launch, configured.revision.clone());
                 self.link.tell_revision(&mut state);
             }
         } else {
-            state.members.push(Member { key: key.clone(), lazy, launch, revision: configured.revision.clone() });
+            let (revision, mark) = (configured.revision.clone(), configured.mark.clone());
+            state.members.push(Member { key: key.clone(), lazy, launch, revision, mark });
             self.link.tell(self.link.status_change(&state, key));
             if let (true, Some(tools)) = (state.live, &state.tools) {
                 self.link.tell(self.link.tools_change(&state, key, tools, true));
@@ -94,6 +103,28 @@ impl Handle {
     pub(super) fn stop(&self) {
         self.link.state().stopping = true;
         self.ask(Ask::Stop);
+    }
+
+    /// Whether another node may have to wait until something of it has ended.
+    pub(super) fn holds(&self) -> bool {
+        self.link.state().lease.is_some()
+    }
+
+    /// Why there is no connection that another node could use, if nobody wants it to be started.
+    pub(super) fn unlent(&self) -> NotLent {
+        let state = self.link.state();
+        match (state.hope, state.status) {
+            (Hope::Soon, _) | (_, Status::Disconnected) => NotLent::NotHere,
+            (_, status) => ManagerError::NotConnected { status, reason: state.reason.clone() }.into(),
+        }
+    }
+
+    /// Lets go of what this node holds of it, when nobody uses it or `patience` is over. Waits until it is gone.
+    pub(super) async fn release(&self, patience: Duration) {
+        let (told, done) = oneshot::channel();
+        self.ask(Ask::Release(patience, told));
+        // A task that has ended holds nothing.
+        let _ = done.await;
     }
 
     /// Until it is not connecting any more.
@@ -124,6 +155,11 @@ impl Handle {
 
     /// The connection, for one call, if it is there.
     pub(super) fn try_enter(&self) -> Option<Using> {
+        self.try_enter_for(true)
+    }
+
+    /// The same for what does not count as use, perhaps.
+    pub(super) fn try_enter_for(&self, counts: bool) -> Option<Using> {
         let mut state = self.link.state();
         if state.stopping {
             return None;
@@ -131,8 +167,10 @@ impl Handle {
         // One that is over is not there, even if that has not come around yet.
         let connection = state.connection.clone().filter(|connection| !connection.is_closed())?;
         state.running += 1;
-        state.used = Instant::now();
-        Some(Using { connection, answered: false, link: self.link.clone() })
+        if counts {
+            state.used = Instant::now();
+        }
+        Some(Using { connection, answered: false, counts, link: self.link.clone() })
     }
 
     /// The same; it is waited for if there is reason to, but not longer than this.

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use kitbag_model::{ContentHash, OrgId, ServerKey, Timestamp};
 use serde_json::Value;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::leases::Lease;
 use super::noted::Noted;
 use super::private::Privates;
-use super::{Change, ServerState, Settings, Status, tend};
+use super::{Change, ServerState, Settings, Status, Whose, tend};
 use crate::connection::{CallError, Connection, Tokens, ToolList};
 use crate::endpoint::Endpoint;
 use crate::resolve::Redactor;
@@ -64,6 +65,8 @@ pub(super) enum Ask {
     Refresh(oneshot::Sender<Result<(), CallError>>),
     /// A call went wrong in a way that makes one wonder whether it still lives.
     Check,
+    /// Another node is to have it, when nobody uses it or so much time is over. Told when nothing of it runs here any more.
+    Release(Duration, oneshot::Sender<()>),
     /// Nobody needs it any more.
     Stop,
 }
@@ -88,6 +91,8 @@ pub(super) struct Member {
     /// What it wants to be launched, and the revision that is remembered for that.
     pub(super) launch: ContentHash,
     pub(super) revision: Option<String>,
+    /// What it is started from, as all nodes know it.
+    pub(super) mark: String,
 }
 
 /// What is known of a link. Locked for moments only, never while anything is waited for.
@@ -111,6 +116,10 @@ pub(super) struct State {
     pub(super) logs: VecDeque<String>,
     pub(super) attempts: u32,
     pub(super) stopping: bool,
+    /// What says that its process is this node's, where it could be another's.
+    pub(super) lease: Option<Arc<dyn Lease>>,
+    /// Whether another node has its process.
+    pub(super) distant: bool,
 }
 
 /// One connection, wanted by at least one server.
@@ -124,6 +133,10 @@ pub(super) struct Link {
     pub(super) news: watch::Sender<()>,
     /// Connections of single clients, where the server asks its clients things.
     pub(super) privates: Privates,
+    /// Told when its last request is over after its connection was taken away.
+    pub(super) quiet: Notify,
+    /// Other nodes, which want to know what the server says by itself.
+    listeners: Mutex<Vec<mpsc::UnboundedSender<(String, Value)>>>,
     state: Mutex<State>,
 }
 
@@ -153,6 +166,8 @@ impl Link {
             shared,
             news: watch::channel(()).0,
             privates: Privates::default(),
+            quiet: Notify::new(),
+            listeners: Mutex::default(),
             state: Mutex::new(State {
                 members: Vec::new(),
                 status,
@@ -172,6 +187,8 @@ impl Link {
                 logs: VecDeque::new(),
                 attempts: 0,
                 stopping: false,
+                lease: None,
+                distant: false,
             }),
         }
     }
@@ -204,6 +221,7 @@ impl Link {
     pub(super) fn connected(&self, connection: Connection, now: Instant) {
         let mut state = self.state();
         state.revision = Some(connection.protocol_version().to_owned());
+        state.distant = connection.is_distant();
         state.connection = Some(connection);
         (state.used, state.answered) = (now, now);
         self.tell_revision(&mut state);
@@ -255,8 +273,39 @@ impl Link {
 
     /// Takes the connection out, so that nobody begins to use it any more.
     pub(super) fn take(&self) -> Option<Connection> {
-        let mut state = self.state();
-        self.take_from(&mut state)
+        let taken = {
+            let mut state = self.state();
+            self.take_from(&mut state)
+        };
+        self.news.send_replace(());
+        taken
+    }
+
+    /// Waits until nobody uses what was taken away.
+    pub(super) async fn unused(&self) {
+        loop {
+            let quiet = self.quiet.notified();
+            if self.state().running == 0 {
+                return;
+            }
+            quiet.await;
+        }
+    }
+
+    /// Whose a change is to tell.
+    fn whose(state: &State) -> Whose {
+        match state {
+            State { distant: true, .. } => Whose::Elsewhere,
+            State { lease: Some(_), .. } => Whose::Everybody,
+            _ => Whose::Here,
+        }
+    }
+
+    /// What the server says by itself from now on.
+    pub(super) fn listen(&self) -> mpsc::UnboundedReceiver<(String, Value)> {
+        let (told, heard) = mpsc::unbounded_channel();
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+        heard
     }
 
     /// The same, if nobody uses it and nobody did for so long. Whoever comes later finds it asleep and wakes it.
@@ -329,6 +378,11 @@ impl Link {
         shown
     }
 
+    /// How other nodes know it: by the key and the mark of whoever was here first.
+    pub(super) fn known_as(&self) -> Option<(ServerKey, String)> {
+        self.state().members.first().map(|member| (member.key.clone(), member.mark.clone()))
+    }
+
     /// Keeps what a process said last, unless there is another one already.
     pub(super) fn keep_tail(&self, connection: &Connection) {
         let tail = self.tail(connection);
@@ -350,6 +404,7 @@ impl Link {
             status: state.status,
             reason: state.reason.clone(),
             since: state.since,
+            whose: Self::whose(state),
         }
     }
 
@@ -366,11 +421,18 @@ impl Link {
             tools: tools.clone(),
             warnings: state.warnings.clone(),
             different,
+            whose: Self::whose(state),
         }
     }
 
     /// The server said that something of it is other than before.
     pub(super) fn told(&self, method: &str, params: &Value) {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        if !listeners.is_empty() {
+            let params = self.redactor.words(params.clone());
+            listeners.retain(|listener| listener.send((method.to_owned(), params.clone())).is_ok());
+        }
+        drop(listeners);
         let state = self.state();
         for member in &state.members {
             let params = self.redactor.words(params.clone());

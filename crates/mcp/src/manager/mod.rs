@@ -10,6 +10,8 @@
 
 mod company;
 mod handle;
+mod leases;
+mod lent;
 mod link;
 mod noted;
 mod org;
@@ -33,8 +35,10 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
 pub use company::{APP, UI};
+pub use leases::{Lease, Leases, Place, Sought};
+pub use lent::{Lent, NotLent};
 pub use settings::{Backoff, Settings, TokenSource, Variables};
-pub use state::{Change, Configured, Listed, ManagerError, ServerState, Start, Status};
+pub use state::{Change, Configured, Listed, ManagerError, ServerState, Start, Status, Whose};
 
 use crate::connection::{Call, CallError};
 use crate::resolve::Redactor;
@@ -151,6 +155,7 @@ impl Manager {
             },
         };
         call.deadline = deadline.saturating_sub(began.elapsed());
+        let spare = using.connection.is_distant().then(|| again(&call));
         call.beside = call.beside.map(|company| Masked::wrap(company, &handle.link.redactor));
         // A server that cannot say whom it asks must not have to.
         let alone = match &call.beside {
@@ -163,7 +168,61 @@ impl Manager {
         let answer = masking_progress(&handle.link.redactor, call, |call| async move { connection.call(call).await });
         let answer = answer.await;
         drop(alone);
-        finish(&handle, using, answer)
+        match (answer, spare) {
+            // It moves from one node to another just now; nobody heard of the call.
+            (Err(CallError::Unheard(_)), Some(mut call)) if began.elapsed() < deadline => {
+                drop(using);
+                call.deadline = deadline.saturating_sub(began.elapsed());
+                Box::pin(self.call_server(org, key, call)).await
+            }
+            (answer, _) => finish(&handle, using, answer),
+        }
+    }
+
+    /// A connection of a server for another node, which knows it by this mark. It is started, if need be and `wakes`, and if it is this
+    /// node's to start.
+    pub async fn lend(&self, org: &OrgId, key: &ServerKey, mark: &str, wakes: bool) -> Result<Lent, NotLent> {
+        if self.look().orgs.get(org).and_then(|org| org.mark(key)).is_some_and(|known| known != mark) {
+            return Err(NotLent::Changed);
+        }
+        let handle = self.handle(org, key)?;
+        let settings = &self.inner.shared.settings;
+        let using = match handle.try_enter_for(false) {
+            Some(using) => using,
+            None if wakes => handle.enter(settings.wait).await?,
+            None => return Err(handle.unlent()),
+        };
+        if using.connection.is_distant() || using.connection.is_closed() {
+            return Err(NotLent::NotHere);
+        }
+        let connection = using.connection.clone();
+        drop(using);
+        let (longest, longest_call) = (settings.options.longest_message, settings.longest_call);
+        Ok(Lent { handle, connection, longest, longest_call })
+    }
+
+    /// Lets go of all servers that this node holds for others, when nobody uses them or `patience` is over. They are asked at once; what
+    /// comes back waits until nothing of them runs any more.
+    pub fn release_all(&self, patience: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let links: Vec<Arc<Handle>> = self
+            .look()
+            .orgs
+            .values()
+            .flat_map(|org| org.links().iter().filter(|handle| handle.holds()).cloned())
+            .collect();
+        let mut all = tokio::task::JoinSet::new();
+        for handle in links {
+            all.spawn(async move { handle.release(patience).await });
+        }
+        async move { drop(all.join_all().await) }
+    }
+
+    /// The same for one server.
+    pub async fn release(&self, org: &OrgId, key: &ServerKey, patience: Duration) {
+        let handle = self.look().orgs.get(org).and_then(|org| org.handle(key).ok());
+        if let Some(handle) = handle.filter(|handle| handle.holds()) {
+            handle.release(patience).await;
+        }
     }
 
     /// Sends a request of the protocol as it is, under the same conditions as a call.
@@ -240,6 +299,19 @@ impl Manager {
 
     fn change(&self) -> RwLockWriteGuard<'_, House> {
         self.inner.house.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The same call once more.
+fn again(call: &Call) -> Call {
+    Call {
+        method: call.method.clone(),
+        params: call.params.clone(),
+        deadline: call.deadline,
+        progress: call.progress.clone(),
+        stop: call.stop.clone(),
+        beside: call.beside.clone(),
+        relay: call.relay,
     }
 }
 

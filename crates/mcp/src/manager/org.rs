@@ -8,7 +8,7 @@ use kitbag_model::{Launch, OrgId, ServerKey, Timestamp};
 
 use super::handle::Handle;
 use super::link::{Ask, Identity, Plan, Shared};
-use super::{Change, Configured, Listed, ManagerError, ServerState, Start, Status};
+use super::{Change, Configured, Listed, ManagerError, ServerState, Start, Status, Whose};
 use crate::endpoint::Endpoint;
 use crate::resolve::{ResolveError, resolve};
 use crate::tool::ToolDefinition;
@@ -124,6 +124,7 @@ impl Org {
                     status: still.status,
                     reason: still.reason.clone(),
                     since: still.since,
+                    whose: Whose::Here,
                 };
                 // Nobody listens any more when the program ends; then there is nothing to tell.
                 let _ = shared.changes.send(change);
@@ -202,6 +203,11 @@ impl Org {
         let server = self.place(shared, before.configured.clone(), before.given.clone(), Some(before), false);
         self.servers.insert(key.clone(), server);
         Ok(())
+    }
+
+    /// What a server is started from.
+    pub(super) fn mark(&self, key: &ServerKey) -> Option<&str> {
+        self.servers.get(key).map(|server| server.configured.mark.as_str())
     }
 
     pub(super) fn shown(&self, key: &ServerKey) -> Option<ServerState> {
@@ -330,10 +336,12 @@ fn wanted(
         (Endpoint::Remote { url, .. }, Some(source)) => source.tokens(&configured.org, &configured.key, url),
         _ => None,
     };
+    // What all nodes have one process of has no other name in common than its key.
+    let is_shared = is_process && settings.leases.as_ref().is_some_and(|leases| leases.shares());
     let identity = Identity {
         endpoint: resolved.endpoint,
         folder: configured.folder.clone(),
-        owner: tokens.is_some().then(|| configured.key.clone()),
+        owner: (tokens.is_some() || is_shared).then(|| configured.key.clone()),
     };
     let lazy = settings.lazy && configured.start != Start::Eagerly && is_process;
     let learns = configured.start == Start::LazilyOnceLearnt;

@@ -128,7 +128,7 @@ impl Link {
                     Some(Notice::Log(text)) => link.log(&text),
                     Some(Notice::Told { method, params }) => link.told(&method, &params),
                     Some(Notice::ToolsChanged) => {}
-                    Some(Notice::Closed(_)) | None => return,
+                    Some(Notice::Moved(_) | Notice::Closed(_)) | None => return,
                 }
             }
         });

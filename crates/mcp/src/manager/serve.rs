@@ -24,6 +24,10 @@ pub(super) enum Ended {
     SignIn(Option<String>),
     /// Nobody used it for a while. The connection was taken out already.
     Idle,
+    /// It leads to another node, which takes nothing new on it.
+    Moved(String),
+    /// Another node is to have it.
+    Release(Duration, oneshot::Sender<()>),
     /// Somebody wants a new connection.
     Again,
     /// Nobody needs it.
@@ -44,6 +48,8 @@ struct Serving<'a> {
     link: &'a Arc<Link>,
     pace: &'a mut Pace,
     connection: Connection,
+    /// Another node has the process, and sees to its pulse and its idleness.
+    distant: bool,
     listing: Pending<Result<ToolList, CallError>>,
     /// Who waits for the list that is under way, and who for the one after it.
     waiting: Vec<oneshot::Sender<Result<(), CallError>>>,
@@ -82,12 +88,14 @@ pub(super) async fn serve(
     notices: &mut UnboundedReceiver<Notice>,
 ) -> Ended {
     let now = Instant::now();
+    let distant = connection.is_distant();
     // Calls go through from now on; it counts as connected when it has told its tools.
     link.connected(connection.clone(), now);
     let mut serving = Serving {
         link,
         pace,
         connection,
+        distant,
         listing: None,
         waiting: Vec::new(),
         next_waiting: Vec::new(),
@@ -141,6 +149,11 @@ impl Serving<'_> {
                 None
             }
             Some(Ask::Reconnect) => Some(Ended::Again),
+            Some(Ask::Release(_, told)) if self.distant => {
+                let _ = told.send(());
+                None
+            }
+            Some(Ask::Release(patience, told)) => Some(Ended::Release(patience, told)),
             Some(Ask::Stop) | None => Some(Ended::Stop),
         }
     }
@@ -166,6 +179,7 @@ impl Serving<'_> {
                 }
                 None
             }
+            Some(Notice::Moved(reason)) => Some(Ended::Moved(reason)),
             Some(Notice::Closed(reason)) => Some(Ended::Died(reason)),
             None => Some(Ended::Died("its connection ended".to_owned())),
         }
@@ -175,13 +189,13 @@ impl Serving<'_> {
     fn due(&self) -> Instant {
         let far = Instant::now() + self.link.shared.settings.health;
         let list = self.list_at.filter(|_| self.listing.is_none());
-        let pulse = Some(self.pulse_at).filter(|_| self.pulse.is_none());
+        let pulse = Some(self.pulse_at).filter(|_| self.pulse.is_none() && !self.distant);
         [list, pulse, self.idle_at(), self.owed_at].into_iter().flatten().fold(far, Instant::min)
     }
 
     /// When it has not been used for so long that it is stopped.
     fn idle_at(&self) -> Option<Instant> {
-        let idle = self.link.shared.settings.idle?;
+        let idle = self.link.shared.settings.idle.filter(|_| !self.distant)?;
         let state = self.link.state();
         if !state.is_lazy() || self.listing.is_some() || self.list_at.is_some_and(|_| self.first) {
             return None;
@@ -207,7 +221,7 @@ impl Serving<'_> {
                 timeout(longest, connection.tools()).await.unwrap_or(Err(CallError::Timeout(longest)))
             }));
         }
-        if self.pulse.is_none() && self.pulse_at <= now {
+        if self.pulse.is_none() && self.pulse_at <= now && !self.distant {
             self.take_pulse(now);
         }
         if self.idle_at().is_some_and(|at| at <= now) {

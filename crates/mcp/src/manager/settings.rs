@@ -8,6 +8,7 @@ use std::time::Duration;
 use kitbag_model::{OrgId, ServerKey};
 use url::Url;
 
+use super::leases::Leases;
 use crate::auth::Egress;
 use crate::connection::{Options, Tokens};
 
@@ -85,6 +86,8 @@ pub struct Settings {
     pub relist: Duration,
     /// Whom an organisation may dial, asked for each connection, like [`Variables`]; none: whom the options allow.
     pub egress: Option<Egress>,
+    /// Which of several nodes has the processes; none: there is but this one.
+    pub leases: Option<Arc<dyn Leases>>,
     /// Values of variables.
     pub variables: Arc<dyn Variables>,
     /// Tokens.
@@ -109,6 +112,7 @@ impl Settings {
             settle: Duration::from_millis(50),
             relist: Duration::from_secs(1),
             egress: None,
+            leases: None,
             variables,
             tokens: None,
         }

@@ -46,6 +46,8 @@ pub struct Configured {
     pub known: Vec<ToolDefinition>,
     /// The revision of the protocol that was agreed on when it was last connected by this launch, if that is remembered.
     pub revision: Option<String>,
+    /// What it is started from, as all nodes know it: two that say the same here start the same.
+    pub mark: String,
 }
 
 /// How it is with a server.
@@ -142,6 +144,17 @@ pub struct Listed {
     pub tools: Arc<[ToolDefinition]>,
 }
 
+/// Where there are several nodes: which of them tells a change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Whose {
+    /// Each has a connection of its own, and this is one of this node's.
+    Here,
+    /// This node holds the server, and tells it to all.
+    Everybody,
+    /// Another node holds the server, and tells it.
+    Elsewhere,
+}
+
 /// What the manager tells. Of one server, changes come in the order in which they happened.
 #[derive(Clone, Debug)]
 pub enum Change {
@@ -157,6 +170,8 @@ pub enum Change {
         reason: String,
         /// Since when.
         since: Timestamp,
+        /// Who tells it.
+        whose: Whose,
     },
     /// A server was asked for its tools. Told for the first list of each connection, and for every later one that is
     /// different from the one before.
@@ -171,6 +186,8 @@ pub enum Change {
         warnings: Vec<String>,
         /// Whether they are others than those known until now.
         different: bool,
+        /// Who tells it.
+        whose: Whose,
     },
     /// A server said that something else of it is other than before: its prompts or resources, or one resource.
     Told {

@@ -2,19 +2,21 @@
 //! waited for by anybody else.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Status;
 use super::company::Desk;
+use super::leases::{Place, Sought};
 use super::link::{Ask, Hope, Link};
 use super::pace::{Next, Pace};
 use super::serve::{Ended, serve};
-use crate::connection::{ConnectError, Connection, Notice};
+use crate::connection::{ConnectError, Connection, Hold, Notice};
 use crate::endpoint::Endpoint;
 
 pub(super) const NOT_STARTED: &str = "it is started when it is first used";
@@ -23,6 +25,9 @@ const NOT_NEEDED: &str = "it is not needed any more";
 
 /// How long a server that is being replaced is waited for, and one that is being closed.
 const LONGEST_CLOSE: Duration = Duration::from_secs(10);
+
+/// A way to another node that lasted less is not looked for again at once.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// What comes next in a link's life.
 enum Step {
@@ -48,7 +53,8 @@ pub(super) async fn tend(
         let _ = timeout(LONGEST_CLOSE, before.wait_for(|done| *done)).await;
     }
     let pace = Pace::new(link.shared.settings.backoff.clone(), !link.known.is_empty());
-    let mut life = Life { pace, link: link.clone(), closing: JoinSet::new() };
+    let wanted = Arc::new(AtomicBool::new(true));
+    let mut life = Life { pace, link: link.clone(), closing: JoinSet::new(), wanted };
     let asleep = matches!(link.state().hope, Hope::Asleep);
     let mut step = if asleep { Step::Sleep } else { Step::Connect };
     loop {
@@ -60,7 +66,7 @@ pub(super) async fn tend(
             Step::End => break,
         };
     }
-    life.closing.join_all().await;
+    life.give_back().await;
     link.becomes(Status::Disconnected, NOT_NEEDED, Hope::None, |state| state.stopping = true);
     ended.send_replace(true);
 }
@@ -80,6 +86,8 @@ struct Life {
     pace: Pace,
     /// What is left of connections that broke.
     closing: JoinSet<()>,
+    /// Whether it is to be started here if no other node has it.
+    wanted: Arc<AtomicBool>,
 }
 
 impl Life {
@@ -87,8 +95,15 @@ impl Life {
     async fn wait(&mut self, asks: &mut UnboundedReceiver<Ask>, wakes: bool) -> Step {
         loop {
             match asks.recv().await {
-                Some(Ask::Wake | Ask::Refresh(_)) if wakes => return Step::Connect,
+                Some(Ask::Wake | Ask::Refresh(_)) if wakes => {
+                    self.wanted.store(true, Ordering::SeqCst);
+                    return Step::Connect;
+                }
                 Some(Ask::Reconnect) => return self.anew(),
+                Some(Ask::Release(_, told)) => {
+                    self.give_back().await;
+                    let _ = told.send(());
+                }
                 Some(Ask::Wake | Ask::Refresh(_) | Ask::Check) => {}
                 Some(Ask::Stop) | None => return Step::End,
             }
@@ -102,6 +117,7 @@ impl Life {
                 ask = asks.recv() => match ask {
                     Some(Ask::Wake | Ask::Refresh(_)) => until = until.min(soonest),
                     Some(Ask::Reconnect) => return self.anew(),
+                    Some(Ask::Release(_, told)) => return self.released(told).await,
                     Some(Ask::Check) => {}
                     Some(Ask::Stop) | None => return Step::End,
                 }
@@ -109,10 +125,34 @@ impl Life {
         }
     }
 
+    /// Nothing of it runs here any more: others may have it.
+    async fn give_back(&mut self) {
+        while self.closing.join_next().await.is_some() {}
+        let lease = self.link.state().lease.take();
+        if let Some(lease) = lease {
+            lease.give_back().await;
+        }
+    }
+
+    /// The same because another node is to have it. Who needs it here is led there.
+    async fn released(&mut self, told: oneshot::Sender<()>) -> Step {
+        let lazy = self.link.state().is_lazy();
+        let (status, reason, hope) = match lazy {
+            true => (Status::Disconnected, NOT_STARTED, Hope::Asleep),
+            false => (Status::Connecting, CONNECTING, Hope::Soon),
+        };
+        self.link.becomes(status, reason, hope, |_| ());
+        self.give_back().await;
+        // Who wanted that may not wait any more.
+        let _ = told.send(());
+        if lazy { Step::Sleep } else { Step::Connect }
+    }
+
     /// As if for the first time: what was agreed on before does not count either.
     fn anew(&mut self) -> Step {
         self.pace.reset();
         self.link.state().revision = None;
+        self.wanted.store(true, Ordering::SeqCst);
         Step::Connect
     }
 
@@ -129,28 +169,41 @@ impl Life {
         });
         let (told, mut notices) = mpsc::unbounded_channel();
         // Boxed: it is large, and it is needed for a moment only.
-        let link = self.link.clone();
-        let mut opening = Box::pin(open(&link, told));
+        let (link, wanted) = (self.link.clone(), self.wanted.clone());
+        let mut opening = Box::pin(open(&link, &wanted, told));
         let opened = loop {
             tokio::select! {
                 opened = &mut opening => break opened,
                 ask = asks.recv() => {
-                    let step = match ask {
+                    let (step, released) = match ask {
                         // Whoever asks for a new connection does not want to wait for one that hangs.
-                        Some(Ask::Reconnect) => self.anew(),
-                        Some(Ask::Stop) | None => Step::End,
-                        Some(Ask::Wake | Ask::Refresh(_) | Ask::Check) => continue,
+                        Some(Ask::Reconnect) => (self.anew(), None),
+                        Some(Ask::Stop) | None => (Step::End, None),
+                        Some(Ask::Release(_, told)) => (Step::Sleep, Some(told)),
+                        Some(Ask::Wake | Ask::Refresh(_)) => {
+                            wanted.store(true, Ordering::SeqCst);
+                            continue;
+                        }
+                        Some(Ask::Check) => continue,
                     };
                     drop(opening);
                     abandon(notices).await;
-                    return step;
+                    return match released {
+                        Some(told) => self.released(told).await,
+                        None => step,
+                    };
                 }
             }
         };
         drop(opening);
         match opened {
-            Ok(connection) => Step::Serve(connection, notices),
+            Ok(Some(connection)) => Step::Serve(connection, notices),
+            Ok(None) => {
+                self.link.becomes(Status::Disconnected, NOT_STARTED, Hope::Asleep, |state| state.distant = false);
+                Step::Sleep
+            }
             Err(ConnectError::NeedsAuth { challenge }) => self.sign_in(challenge),
+            Err(ConnectError::Failed(reason)) if self.link.state().distant => self.unled(&reason),
             Err(ConnectError::Failed(reason)) => {
                 self.keep_last_words(&mut notices);
                 // It may be another program by now, of which nothing is known.
@@ -170,7 +223,27 @@ impl Life {
         let began = Instant::now();
         let ended = serve(&self.link, &mut self.pace, asks, connection.clone(), &mut notices).await;
         match ended {
-            Ended::Died(reason) => {
+            // Whoever has it from now on is looked for, and nobody starts it who does not need it.
+            Ended::Died(reason) | Ended::Moved(reason) if connection.is_distant() => {
+                self.link.take();
+                self.wanted.store(!self.link.state().is_lazy(), Ordering::SeqCst);
+                let reason = format!("it is being connected again: {reason}");
+                if began.elapsed() >= SHORT {
+                    self.link.becomes(Status::Connecting, &reason, Hope::Soon, |_| ());
+                    return Step::Connect;
+                }
+                let until = Instant::now() + self.link.shared.settings.backoff.first;
+                self.link.becomes(Status::Connecting, &reason, Hope::At(until), |_| ());
+                Step::Pause(until, until)
+            }
+            Ended::Release(patience, told) => {
+                self.link.take();
+                self.link.becomes(Status::Connecting, "it is about to be another node's", Hope::Soon, |_| ());
+                let _ = timeout(patience, self.link.unused()).await;
+                close(connection).await;
+                self.released(told).await
+            }
+            Ended::Died(reason) | Ended::Moved(reason) => {
                 self.link.take();
                 // What is left of it must not delay the next one. What it said last comes to light when it is gone.
                 let link = self.link.clone();
@@ -190,6 +263,7 @@ impl Life {
             }
             Ended::Idle => {
                 close(connection).await;
+                self.give_back().await;
                 Step::Sleep
             }
             Ended::Again => {
@@ -204,6 +278,18 @@ impl Life {
                 Step::End
             }
         }
+    }
+
+    /// Another node has it and cannot be asked, or says that it cannot be used. It is that node that tries again; here, whoever needs it.
+    fn unled(&mut self, reason: &str) -> Step {
+        if self.link.state().is_lazy() {
+            self.link.becomes(Status::Error, reason, Hope::Asleep, |_| ());
+            return Step::Sleep;
+        }
+        let settings = &self.link.shared.settings.backoff;
+        let (soonest, until) = (Instant::now() + settings.first, Instant::now() + settings.longest);
+        self.link.becomes(Status::Error, reason, Hope::At(soonest), |_| ());
+        Step::Pause(until, soonest)
     }
 
     /// A process that did not make it left what it said in the notices.
@@ -271,9 +357,37 @@ impl Life {
 
 /// Opens a connection. Processes that are starting need places, of which there are few; one that hangs gives its place back
 /// after a while.
-async fn open(link: &Link, told: mpsc::UnboundedSender<Notice>) -> Result<Connection, ConnectError> {
+async fn open(
+    link: &Link,
+    wanted: &AtomicBool,
+    told: mpsc::UnboundedSender<Notice>,
+) -> Result<Option<Connection>, ConnectError> {
     let settings = &link.shared.settings;
     let endpoint = &link.identity.endpoint;
+    let mut hold = None;
+    if let (Endpoint::Stdio { .. }, Some(leases)) = (endpoint, &settings.leases) {
+        let Some((key, mark)) = link.known_as() else { return Ok(None) };
+        let sought = Sought { org: &link.org, key: &key, mark: &mark };
+        let place = leases.find(sought, wanted).await;
+        {
+            let mut state = link.state();
+            // What is not found is somewhere else, too.
+            state.distant = matches!(place, Ok(Place::There(_)) | Err(_));
+            state.lease = match &place {
+                Ok(Place::Here(lease)) => Some(lease.clone()),
+                _ => None,
+            };
+        }
+        match place.map_err(ConnectError::Failed)? {
+            Place::Own => {}
+            Place::Here(lease) => hold = Some(lease as Arc<dyn Hold>),
+            Place::There(wire) => {
+                let options = settings.options_of(&link.org);
+                return Connection::open_distant(wire, &options, told, Arc::new(Desk)).await.map(Some);
+            }
+            Place::Nowhere => return Ok(None),
+        }
+    }
     let place = match endpoint {
         Endpoint::Stdio { .. } => link.shared.starts.clone().acquire_owned().await.ok(),
         Endpoint::Remote { .. } => None,
@@ -281,13 +395,18 @@ async fn open(link: &Link, told: mpsc::UnboundedSender<Notice>) -> Result<Connec
     let last = link.state().revision.clone();
     let (tokens, answers) = (link.tokens.clone(), Arc::new(Desk));
     let options = settings.options_of(&link.org);
-    let opening = Connection::open_again(endpoint, &options, tokens, told, answers, last.as_deref());
-    tokio::pin!(opening);
+    let opening = async {
+        match hold {
+            Some(hold) => Connection::open_held(endpoint, &options, told, answers, last.as_deref(), hold).await,
+            None => Connection::open_again(endpoint, &options, tokens, told, answers, last.as_deref()).await,
+        }
+    };
+    let mut opening = std::pin::pin!(opening);
     if place.is_some()
         && let Ok(opened) = timeout(settings.place, &mut opening).await
     {
-        return opened;
+        return opened.map(Some);
     }
     drop(place);
-    opening.await
+    opening.await.map(Some)
 }

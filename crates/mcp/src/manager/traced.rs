@@ -33,7 +33,9 @@ pub(super) fn end(span: &mut Span, answer: &Result<Box<RawValue>, ManagerError>)
         ManagerError::NeedsTrust => "needs_trust",
         ManagerError::NeedsAuth { .. } | ManagerError::Call(CallError::NeedsAuth { .. }) => "needs_auth",
         ManagerError::EnvNotSet(_) => "variable_not_set",
-        ManagerError::NotConnected { .. } | ManagerError::Call(CallError::Disconnected(_)) => "not_connected",
+        ManagerError::NotConnected { .. } | ManagerError::Call(CallError::Disconnected(_) | CallError::Unheard(_)) => {
+            "not_connected"
+        }
         ManagerError::Call(CallError::Timeout(_)) => "timeout",
         ManagerError::Call(CallError::Cancelled) => "cancelled",
         ManagerError::Call(CallError::Nonsense(_)) => "nonsense",

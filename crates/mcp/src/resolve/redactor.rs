@@ -152,6 +152,7 @@ impl Redactor {
                 CallError::Refused { code, message: self.text(&message), data: data.map(|data| self.result(data)) }
             }
             CallError::Nonsense(reason) => CallError::Nonsense(self.text(&reason)),
+            CallError::Unheard(reason) => CallError::Unheard(self.text(&reason)),
             error @ (CallError::Timeout(_) | CallError::Cancelled) => error,
         }
     }

@@ -1,8 +1,11 @@
-//! The ways to a server: a child's pipes, streamable HTTP, and the older HTTP with a stream of events. They carry bytes and
+//! The ways to a server: a child's pipes, those of one that somebody else started, streamable HTTP, and the older HTTP with a stream of events. They carry bytes and
 //! know nothing of what is in them beyond what they have to put beside them.
 
+pub(crate) mod attached;
 pub(crate) mod http;
+pub(crate) mod lines;
 mod outbox;
+pub(crate) mod peer;
 pub(crate) mod sse;
 pub(crate) mod stdio;
 mod web;

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kitbag_guard::child::{Child, ChildSpec, Fence, StartError};
-use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::lines::Lines;
 use super::writer::{Stuck, Writer};
 use super::{Link, Outgoing};
 use crate::connection::{Boxed, Options, hub::Hub};
@@ -25,10 +25,10 @@ use crate::lasting::Lasting;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long what a dead server said last is waited for, where somebody else holds its output open.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How long a server may not read what we write.
-const WRITE: Duration = Duration::from_secs(20);
+pub(super) const WRITE: Duration = Duration::from_secs(20);
 
 /// The exit codes with which a shell, or what starts programs like one, says that there is nothing that it could start.
 const NOT_STARTED: [i32; 2] = [126, 127];
@@ -162,7 +162,7 @@ fn how_it_ended(status: ExitStatus) -> String {
     }
 }
 
-async fn drain(writer: Arc<Writer>, hub: Arc<Hub>, patience: Duration) {
+pub(super) async fn drain(writer: Arc<Writer>, hub: Arc<Hub>, patience: Duration) {
     if let Err(error) = writer.drain(patience).await {
         hub.close(&match error.kind() {
             std::io::ErrorKind::TimedOut => format!("the server did not read its input for {patience:?}"),
@@ -172,7 +172,7 @@ async fn drain(writer: Arc<Writer>, hub: Arc<Hub>, patience: Duration) {
 }
 
 /// Hands every line to the hub.
-async fn read(mut stdout: pipe::Receiver, hub: Arc<Hub>, longest: usize) {
+pub(super) async fn read(mut stdout: pipe::Receiver, hub: Arc<Hub>, longest: usize) {
     let mut lines = Lines::new(longest);
     loop {
         match lines.more(&mut stdout).await {
@@ -212,57 +212,5 @@ async fn keep_tail(mut stderr: pipe::Receiver, tail: Arc<Mutex<VecDeque<String>>
         if lines.too_long() {
             keep(lines.take());
         }
-    }
-}
-
-/// Bytes, cut at line ends.
-struct Lines {
-    bytes: Vec<u8>,
-    /// Where the next line begins, and from where on no line end has been looked for.
-    from: usize,
-    seen: usize,
-    longest: usize,
-}
-
-impl Lines {
-    fn new(longest: usize) -> Self {
-        Self { bytes: Vec::new(), from: 0, seen: 0, longest }
-    }
-
-    /// Reads some more.
-    async fn more(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<usize> {
-        self.bytes.drain(..self.from);
-        (self.seen, self.from) = (self.bytes.len(), 0);
-        if self.bytes.is_empty() && self.bytes.capacity() > 1 << 20 {
-            // One long message should not be paid for ever after.
-            self.bytes = Vec::new();
-        }
-        self.bytes.reserve(16 << 10);
-        stream.read_buf(&mut self.bytes).await
-    }
-
-    /// The next whole line, without its end.
-    fn next(&mut self) -> Option<&[u8]> {
-        let at = self.bytes.get(self.seen..)?.iter().position(|byte| *byte == b'\n');
-        let Some(at) = at else {
-            self.seen = self.bytes.len();
-            return None;
-        };
-        let (from, to) = (self.from, self.seen + at);
-        (self.from, self.seen) = (to + 1, to + 1);
-        let line = self.bytes.get(from..to)?;
-        Some(line.strip_suffix(b"\r").unwrap_or(line))
-    }
-
-    /// Whether the line that has no end yet is longer than it may be.
-    fn too_long(&self) -> bool {
-        self.bytes.len() - self.from > self.longest
-    }
-
-    /// Cuts the line here.
-    fn take(&mut self) -> &[u8] {
-        let from = std::mem::replace(&mut self.from, self.bytes.len());
-        self.seen = self.from;
-        self.bytes.get(from..).unwrap_or_default()
     }
 }

@@ -102,6 +102,7 @@ impl Kit {
             start: Start::Eagerly,
             known: Vec::new(),
             revision: None,
+            mark: String::new(),
         }
     }
 

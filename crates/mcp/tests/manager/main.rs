@@ -6,6 +6,7 @@ mod changes;
 mod failures;
 mod kit;
 mod many;
+mod nodes;
 mod real;
 mod revisions;
 mod secrets;

@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::http::{HeaderName, HeaderValue, Method, Request};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kitbag_vault::Vault;
 
 use super::Nodes;
 use crate::access::client::Peer;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
-use crate::servers::Servers;
 
 /// The seal.
 pub(crate) const SEAL: HeaderName = HeaderName::from_static("x-kitbag-node");
@@ -31,14 +31,14 @@ fn now() -> u128 {
 }
 
 /// The seal of a request to `target`, which began with `client`.
-pub(super) async fn seal(
-    (servers, nodes): (&Servers, &Nodes),
+pub(super) fn seal(
+    vault: &Vault,
+    nodes: &Nodes,
     target: &str,
     method: &Method,
     path: &str,
     client: Option<SocketAddr>,
 ) -> Result<HeaderValue, ApiError> {
-    let vault = servers.vault().await.map_err(ApiError::internal)?;
     let client = client.map(|client| client.to_string()).unwrap_or_default();
     let plain = format!("{} {} {client}", now(), nodes.id());
     let sealed = vault.seal(&["node", target, method.as_str(), path], plain.as_bytes());

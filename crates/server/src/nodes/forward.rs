@@ -105,7 +105,8 @@ pub(crate) async fn pass_to_stage(app: &App, mark: &str, request: Request) -> Pa
     }
 }
 
-fn undone(why: ApiError) -> Response {
+/// Says that nothing was done.
+pub(super) fn undone(why: ApiError) -> Response {
     let mut response = why.into_response();
     response.headers_mut().insert(UNDONE, HeaderValue::from_static("1"));
     response
@@ -280,8 +281,8 @@ impl<'a> Passing<'a> {
     async fn ask(&mut self, target: &str, address: &str) -> Result<Response, Unanswered> {
         let path = self.parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let client = self.parts.extensions.get::<Peer>().map(|peer| peer.0);
-        let speaker = (self.app.servers(), self.app.nodes());
-        let seal = channel::seal(speaker, target, &self.parts.method, path, client).await;
+        let vault = self.app.servers().vault().await.map_err(|_| Unanswered::Unheard)?;
+        let seal = channel::seal(&vault, self.app.nodes(), target, &self.parts.method, path, client);
         let seal = seal.map_err(|_| Unanswered::Unheard)?;
         let mut headers = self.parts.headers.clone();
         headers.remove(header::CONTENT_LENGTH);

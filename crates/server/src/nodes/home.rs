@@ -8,7 +8,7 @@ use std::path::Path;
 use uuid::Uuid;
 
 /// The name in the file `node` of the data folder, which is made if it is not there.
-pub(super) fn name(data: &Path) -> String {
+pub(crate) fn name(data: &Path) -> String {
     let path = data.join("node");
     let read = || fs::read_to_string(&path).ok().map(|text| text.trim().to_owned()).filter(|name| is_name(name));
     if let Some(name) = read() {

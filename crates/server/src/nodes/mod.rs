@@ -1,4 +1,4 @@
-//! Several servers on one PostgreSQL. Each is a node: it says that it is alive, holds the chats that it works for, hears what happens at the
+//! Several servers on one PostgreSQL. Each is a node: it says that it is alive, holds the chats that it works for and the MCP servers whose processes it has, hears what happens at the
 //! others, and passes on what only another can answer. On SQLite there is one process, and nothing of this happens.
 //!
 //! That no two change one chat does not rest on clocks: whoever writes as a chat's holder carries the number of that lease, and the
@@ -10,6 +10,7 @@ mod home;
 mod pulse;
 mod quotas;
 mod remote;
+mod servers;
 mod wire;
 
 use std::collections::{HashMap, HashSet};
@@ -29,6 +30,9 @@ pub(crate) use channel::{FromNode, SEAL};
 pub(crate) use forward::{Passed, pass_on, pass_to, pass_to_stage};
 pub(crate) use pulse::Beating;
 pub(crate) use remote::{APPLY, Answer as NodeAnswer, CANCEL, RUN, apply_here, cancel_here, run_here};
+pub(crate) use servers::{
+    LEND, RECONNECT, RELEASE, SHOW, ServerLeases, lend_here, reconnect_here, release_here, show_here,
+};
 pub(crate) use wire::Line;
 
 /// So many chats are held though nobody uses them; those that were used longest ago are given back.
@@ -64,6 +68,8 @@ struct Inner {
     /// What this process is called. Another after it was thought dead.
     id: Mutex<Arc<str>>,
     joined: tokio::sync::Mutex<bool>,
+    /// Until then nobody can say that this node is dead.
+    alive_until: watch::Sender<Instant>,
     held: Mutex<HashMap<(OrgId, ChatId), Arc<HeldChat>>>,
     /// Chats that were held by a name which is dead: their folders may have what nobody kept.
     lost: Mutex<HashSet<(OrgId, ChatId)>>,
@@ -126,6 +132,7 @@ impl Nodes {
             home,
             id: Mutex::new(id),
             joined: tokio::sync::Mutex::new(false),
+            alive_until: watch::Sender::new(Instant::now()),
             held: Mutex::default(),
             lost: Mutex::default(),
             peers: watch::Sender::new(Arc::default()),
@@ -183,7 +190,9 @@ impl Nodes {
             is_late: false,
             is_dead: false,
         };
+        let begun = Instant::now();
         store.join(&node, self.0.settings.lease).await?;
+        self.0.alive_until.send_replace(begun + self.0.settings.lease);
         *joined = true;
         drop(joined);
         self.look_around().await
@@ -224,6 +233,11 @@ impl Nodes {
         self.peers().iter().find(|node| fits(node) && node.address.is_some()).cloned()
     }
 
+    /// Whether there is one.
+    pub(crate) fn has_successor(&self) -> bool {
+        self.successor().is_some()
+    }
+
     /// Is no node any more: what it held is free for others.
     pub(crate) async fn leave(&self) {
         let Some(store) = &self.0.store else { return };
@@ -258,7 +272,9 @@ impl Nodes {
         if self.0.draining.load(Ordering::SeqCst)
             && let Some(other) = self.successor()
         {
-            return Err(NotHeld::Elsewhere(other.id));
+            // Somebody may hold it already; else it is whoever comes after this one.
+            let holder = store.holder(org, chat).await?.filter(|holder| **holder != *self.id());
+            return Err(NotHeld::Elsewhere(holder.unwrap_or(other.id)));
         }
         self.join().await?;
         let mut claimed = store.claim(org, chat, &self.id(), self.home()).await?;

@@ -3,6 +3,7 @@
 //! A node that was not heard of is declared dead by another, and never by one that was itself away a moment ago: after the database was away
 //! all of them are late. Whoever learns that it was declared dead ends everything that it had begun, and goes on under another name.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use kitbag_model::{CallError, CallErrorCode};
@@ -20,6 +21,7 @@ impl Nodes {
         let period = lease / 3;
         let mut steady_since = Instant::now();
         let mut peers = self.0.peers.subscribe();
+        let mut known = self.names();
         loop {
             // Those who came or went are looked at at once.
             let woken = async {
@@ -30,9 +32,10 @@ impl Nodes {
             };
             let _ = tokio::time::timeout(period, woken).await;
             let Some(app) = app.upgrade() else { return };
+            let begun = Instant::now();
             let renewed = tokio::time::timeout(lease, store.renew(&self.id(), lease)).await;
             match renewed {
-                Ok(Ok(true)) => {}
+                Ok(Ok(true)) => drop(self.0.alive_until.send_replace(begun + lease)),
                 Ok(Ok(false)) => {
                     self.begin_anew(&app).await;
                     steady_since = Instant::now();
@@ -52,6 +55,12 @@ impl Nodes {
                 if steady_since.elapsed() > lease {
                     self.look_after(&app).await?;
                 }
+                let there = self.names();
+                if known.iter().any(|node| !there.contains(node)) {
+                    // Whoever watched the time of calls that wait for a yes may be gone.
+                    app.calls().look_after_waiting().await?;
+                }
+                known = there;
                 for ((org, chat), held) in self.too_many() {
                     store.give_back(&org, chat, held.fence()).await?;
                 }
@@ -61,6 +70,11 @@ impl Nodes {
                 tracing::warn!(%error, "the other nodes could not be looked after");
             }
         }
+    }
+
+    /// The nodes that there are.
+    fn names(&self) -> HashSet<String> {
+        self.peers().iter().map(|node| node.id.clone()).collect()
     }
 
     /// Ends what those had begun that were not heard of.
@@ -91,6 +105,9 @@ impl Nodes {
         let Some(store) = &self.0.store else { return Ok(()) };
         tracing::warn!(node = node.id, address = node.address, "a node is dead; what it had begun is ended");
         app.calls().cut_off(&node.id).await?;
+        // The pulse waits for no engine: a node that does not beat is dead itself.
+        let (containers, id) = (app.containers().clone(), node.id.clone());
+        tokio::spawn(async move { containers.bury(&id).await });
         store.bury(&node.id).await?;
         self.look_around().await
     }
@@ -107,6 +124,8 @@ impl Nodes {
 
     /// This node was declared dead. Others may have what it held, and said how its calls ended.
     async fn begin_anew(&self, app: &App) {
+        // First: others may have started these by now. Nothing is asked of them any more, and nothing that they say counts.
+        let letting_go = app.servers().let_go(Duration::ZERO);
         let chats: Vec<_> = self.held().drain().map(|(key, _)| key).collect();
         tracing::error!(
             chats = chats.len(),
@@ -121,9 +140,19 @@ impl Nodes {
             "the server that ran it was not heard of for too long, and another one took over",
         );
         app.calls().end_all(&why).await;
+        let containers = app.containers().clone();
+        let ended: Vec<_> = chats.clone();
+        let ending = tokio::spawn(async move {
+            for (org, chat) in &ended {
+                containers.end_chat(org, *chat).await;
+            }
+        });
         for (org, chat) in &chats {
             app.workers().end_chat(org, *chat).await;
         }
+        // It goes on if the engine hangs; this node must come back all the same.
+        let _ = tokio::time::timeout(self.0.settings.lease, ending).await;
+        letting_go.await;
         *self.0.id.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Uuid::now_v7().to_string().into();
         *self.0.joined.lock().await = false;
         while let Err(error) = self.join().await {

@@ -147,6 +147,10 @@ impl App {
     async fn heard(&self, heard: Heard) {
         let nodes = self.nodes();
         if *heard.from == *nodes.id() {
+            // Also when somebody said that this very node is dead.
+            if heard.org.is_none() {
+                nodes.0.beat_now.notify_one();
+            }
             return;
         }
         let (Some(org), Some(store)) = (&heard.org, &nodes.0.store) else {

@@ -26,6 +26,7 @@ impl Servers {
         let _held = self.hold_homes().await;
         // Listed before the rows are: a folder that is made meanwhile belongs to a server that is there.
         let homes = self.homes(org).await;
+        self.forget_holders(org).await?;
         let mut tx = self.0.store.read_beside(org).await?;
         let kept = tx.secret_names(&Kind::ALL.map(Kind::as_str)).await?;
         if kept.is_empty() && homes.is_empty() {
@@ -48,6 +49,17 @@ impl Servers {
             }
         }
         Ok(())
+    }
+
+    /// Forgets which node had the processes of servers that are gone.
+    async fn forget_holders(&self, org: &OrgId) -> Result<(), StoreError> {
+        if !self.0.nodes.are_several() {
+            return Ok(());
+        }
+        let installed = self.0.store.read_beside(org).await?.all_installed().await?;
+        let all = installed.iter().flat_map(|one| one.servers.iter().map(|server| one.server_key(&server.server)));
+        let there: Vec<String> = all.map(|key| key.to_string()).collect();
+        self.0.nodes.forget_servers(org, &there).await
     }
 
     /// Gives tokens back, in the background: an authorization server that is silent keeps nobody waiting.

@@ -13,7 +13,7 @@ use tokio::sync::{OnceCell, Semaphore};
 /// So many renew something at the same time.
 const MOST_ALONE: usize = 4;
 
-pub(super) struct StoreKeeper {
+pub(crate) struct StoreKeeper {
     store: Store,
     data: PathBuf,
     given: Option<Secret>,
@@ -28,7 +28,7 @@ impl StoreKeeper {
     }
 
     /// The vault, which is opened when somebody first needs it.
-    pub(super) async fn vault(&self) -> Result<Arc<Vault>, KeeperError> {
+    pub(crate) async fn vault(&self) -> Result<Arc<Vault>, KeeperError> {
         let open = || async {
             let (data, given) = (self.data.clone(), self.given.clone());
             let opened = tokio::task::spawn_blocking(move || Vault::open(&data, given.as_ref())).await;

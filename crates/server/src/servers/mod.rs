@@ -5,6 +5,7 @@
 
 pub(crate) mod begun;
 mod clients;
+mod elsewhere;
 mod fences;
 mod forget;
 mod keeper;
@@ -36,14 +37,16 @@ use url::Url;
 
 use crate::app::Settings;
 use crate::events::Events;
+use crate::nodes::{Nodes, ServerLeases};
 use crate::rules::Rules;
 use crate::storage::Storage;
 use crate::toolsets::Shelf;
 use begun::Tickets;
 pub(crate) use clients::{Client, ClientKey};
 use clients::{Clients, SignedIn};
+pub(crate) use elsewhere::Shown;
 pub(crate) use fences::is_fenced;
-use keeper::StoreKeeper;
+pub(crate) use keeper::StoreKeeper;
 use variables::Environment;
 
 /// How servers are looked after.
@@ -116,6 +119,7 @@ struct Inner {
     data: PathBuf,
     storage: Storage,
     store: Store,
+    nodes: Nodes,
     /// The servers of whoever runs this program, which may be on this machine.
     local: Manager,
     /// Those of everybody else.
@@ -180,7 +184,7 @@ impl Servers {
     /// Nothing is connected yet.
     pub(crate) fn new(
         settings: &Settings,
-        store: &Store,
+        (store, nodes): (&Store, &Nodes),
         rules: &Rules,
         events: &Events,
         sandboxes: SharedKeeper,
@@ -214,6 +218,11 @@ impl Servers {
             chosen.egress = Some(Arc::clone(&egress));
             chosen.lazy = settings.servers.lazy;
             chosen.idle = settings.servers.idle;
+            if nodes.are_several() {
+                chosen.leases = Some(Arc::new(ServerLeases::new(nodes.clone(), Arc::clone(&keeper))));
+                // It may be at a node that is dead, which must be found out first.
+                chosen.wait += nodes.patience();
+            }
             let (authorizer, clients) = (Arc::clone(&authorizer), Arc::clone(&clients));
             chosen.tokens = Some(Arc::new(SignedIn { authorizer, clients }));
             Manager::new(chosen, heard.clone())
@@ -223,6 +232,7 @@ impl Servers {
             data: settings.data.clone(),
             storage,
             store: store.clone(),
+            nodes: nodes.clone(),
             local,
             others,
             authorizer,
@@ -337,6 +347,7 @@ impl Servers {
             trusted: server.is_trusted(),
             start: if server.is_relaunched() { Start::LazilyOnceLearnt } else { Start::Lazily },
             known,
+            mark: mark(org, one, server),
             revision: server.last_revision(Timestamp::now()).map(ToOwned::to_owned),
             key,
         }
@@ -368,8 +379,11 @@ impl Servers {
     /// Connects a server anew, whatever it waits for, and waits a while for what comes of it.
     pub(crate) async fn reconnect(&self, org: &OrgId, key: &ServerKey) -> Result<(), LearnError> {
         self.start_one(org).await?;
-        self.manager(org).reconnect(org, key)?;
-        self.manager(org).settled(org, key, RECONNECT).await;
+        // Here, what leads there is connected anew only if it had given up.
+        let is_done = self.reconnect_elsewhere(org, key).await?;
+        if !is_done || self.state(org, key).is_some_and(|state| state.status == Status::Error) {
+            self.reconnect_here(org, key).await?;
+        }
         Ok(())
     }
 
@@ -434,6 +448,8 @@ impl Servers {
         if let Err(error) = self.0.clients.rename(org, from, to).await {
             tracing::error!(%error, server = %to, "how Kitbag is known for it did not go along with its new name");
         }
+        // Nodes know a process by its server's name: the next one begins when this one has ended.
+        self.end_everywhere(org, from).await;
     }
 
     /// Ends all servers.
@@ -445,6 +461,14 @@ impl Servers {
 /// Opens the vault once, which makes its key at the first start.
 pub fn check_master_key(data: &Path, given: Option<&Secret>) -> Result<(), VaultError> {
     Vault::open(data, given).map(drop)
+}
+
+/// What a server is started from, as all nodes know it.
+fn mark(org: &OrgId, one: &Installed, server: &InstalledServer) -> String {
+    let launch = server.server.launch.fingerprint();
+    let files = one.toolset.generation.as_deref().unwrap_or_default();
+    let fence = if is_fenced(org, server) { "fenced" } else { "free" };
+    format!("{launch} {files} {fence}")
 }
 
 fn policy(mut policy: EgressPolicy, org: &OrgId) -> EgressPolicy {

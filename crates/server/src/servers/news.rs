@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kitbag_mcp::manager::Change;
+use kitbag_mcp::manager::{Change, Whose};
 use kitbag_mcp::tool::ToolDefinition;
 use kitbag_model::{Action, AgreedRevision, McpToolName, OrgId, Pinned, ServerKey, Timestamp};
 use kitbag_store::{Store, StoreError};
@@ -19,11 +19,14 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
         while let Some(change) = changes.recv().await {
             version.fetch_add(1, Ordering::AcqRel);
             match change {
-                Change::Status { org, key, status, reason, since } => {
+                Change::Status { org, key, status, reason, since, whose } => {
                     tracing::info!(server = %key, %status, reason, "an MCP server changed");
                     let data = json!({ "id": key, "status": status.as_str(), "reason": reason, "since": since });
-                    // Every node has connections of its own.
-                    events.publish_here(&org, None, "mcp_server", data);
+                    match whose {
+                        Whose::Here => events.publish_here(&org, None, "mcp_server", data),
+                        Whose::Everybody => events.publish(&org, None, "mcp_server", data),
+                        Whose::Elsewhere => {}
+                    }
                 }
                 Change::Told { org, key, method, params } => events.told(News::Told { org, key, method, params }),
                 Change::Agreed { org, key, launch, revision } => {
@@ -32,6 +35,8 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
                         tracing::error!(%error, server = %key, "its revision of the protocol could not be remembered");
                     }
                 }
+                // Whoever has its process remembers its tools.
+                Change::Tools { whose: Whose::Elsewhere, .. } => {}
                 Change::Tools { org, key, tools, warnings, .. } => {
                     for warning in &warnings {
                         tracing::warn!(server = %key, "{warning}");

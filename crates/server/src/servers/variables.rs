@@ -31,6 +31,11 @@ impl Variables for Environment {
 }
 
 impl Servers {
+    /// The value of a variable, for an organisation that may have it.
+    pub(crate) fn variable(&self, org: &OrgId, name: &str) -> Option<String> {
+        self.0.variables.get(org, name)
+    }
+
     /// The variables that a launch refers to and that have no value, each once.
     pub(crate) fn missing_variables(&self, org: &OrgId, launch: &Launch) -> Vec<String> {
         let mut missing: Vec<String> = Vec::new();

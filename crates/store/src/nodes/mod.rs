@@ -1,10 +1,11 @@
-//! Several servers on one PostgreSQL: which of them are alive, who holds which chat, and what they tell each other.
+//! Several servers on one PostgreSQL: which of them are alive, who holds which chat and which MCP server, and what they tell each other.
 //!
 //! All times are the database's own, so that clocks of machines need not agree.
 
 mod alone;
 mod budgets;
 mod chats;
+mod servers;
 mod told;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::store::{Database, Store};
 pub use alone::Alone;
 pub use budgets::Budget;
 pub use chats::{ChatClaim, Fence};
+pub use servers::ServerClaim;
 pub use told::{Listening, News};
 
 /// The nodes of a database. SQLite has none: it is one process's.
@@ -140,7 +142,14 @@ impl Nodes {
         let dead = sqlx::query(
             "UPDATE nodes SET dead = TRUE WHERE id = $1 AND (dead OR $2 OR expires_at <= clock_timestamp())",
         );
-        Ok(dead.bind(id).bind(at_once).execute(&self.0).await?.rows_affected() > 0)
+        let mut tx = self.0.begin().await?;
+        let dead = dead.bind(id).bind(at_once).execute(&mut *tx).await?.rows_affected() > 0;
+        if dead {
+            // Whoever waits for it need not any more.
+            told::notify(&mut tx, &told::News::of_nodes(id)).await?;
+        }
+        tx.commit().await?;
+        Ok(dead)
     }
 
     /// Forgets a node that is dead, when everything that it had begun was ended.

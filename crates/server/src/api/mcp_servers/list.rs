@@ -23,7 +23,8 @@ pub(crate) async fn list_mcp_servers(
     let (mut installed, pins) = (tx.all_installed().await?, tx.all_pins().await?);
     installed.retain(|one| caller.audience().sees(&one.toolset));
     drop(tx);
-    let viewer = Viewer { app: &app, org: &caller.org, manages: caller.manages, pins: &pins };
+    let elsewhere = app.servers().shown_elsewhere(&caller.org).await;
+    let viewer = Viewer { app: &app, org: &caller.org, manages: caller.manages, pins: &pins, elsewhere: &elsewhere };
     let servers = installed
         .iter()
         .flat_map(|one| one.servers.iter().map(|server| ServerView::new(&viewer, one, server)))

@@ -1,13 +1,15 @@
 //! What is known of servers beyond their rows: whether one is connected, since when, and what it said. Everything that the API
 //! asks of whoever keeps servers connected goes through here.
 
+use std::collections::HashMap;
+
 use kitbag_mcp::manager::{ManagerError, ServerState, Status};
 use kitbag_model::{Installed, InstalledServer, OrgId, ServerKey, Timestamp, safe_text};
 
 use super::Found;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
-use crate::servers::LearnError;
+use crate::servers::{LearnError, Shown};
 
 /// How a server is.
 pub(crate) struct LiveView {
@@ -41,8 +43,16 @@ impl LiveView {
     }
 }
 
+/// How servers are whose processes other nodes have.
+pub(crate) type Elsewhere = HashMap<ServerKey, Shown>;
+
 /// How a server is now.
-pub(crate) fn look(app: &App, org: &OrgId, installed: &Installed, one: &InstalledServer) -> LiveView {
+pub(crate) fn look(
+    (app, elsewhere): (&App, &Elsewhere),
+    org: &OrgId,
+    installed: &Installed,
+    one: &InstalledServer,
+) -> LiveView {
     if !one.is_trusted() {
         return LiveView::at_rest("needs_trust", Some("nobody has trusted what it would start"));
     }
@@ -53,6 +63,19 @@ pub(crate) fn look(app: &App, org: &OrgId, installed: &Installed, one: &Installe
         return LiveView::at_rest("disconnected", Some("it is turned off"));
     }
     let key = installed.server_key(&one.server);
+    if let Some(shown) = elsewhere.get(&key)
+        && let Some(status) = shown.status()
+    {
+        return LiveView {
+            status: status.as_str(),
+            error: (status == Status::Error).then(|| safe_text(&shown.reason)),
+            reason: Some(safe_text(&shown.reason)).filter(|reason| !reason.is_empty()),
+            since: Some(shown.since),
+            auth_url: None,
+            protocol_version: shown.protocol_version.clone(),
+            stderr: shown.stderr.iter().map(|line| safe_text(line)).collect(),
+        };
+    }
     match app.servers().state(org, &key) {
         Some(state) => live(app, org, &key, state),
         None => LiveView::at_rest("disconnected", Some("no server is running that would connect it")),

@@ -100,5 +100,7 @@ pub(crate) async fn show(app: &App, org: &OrgId, manages: bool, key: &ServerKey)
     let pins = tx.pins(key).await?;
     drop(tx);
     let server = installed.server(key.server.as_str()).ok_or_else(not_found)?;
-    Ok(ServerView::new(&Viewer { app, org, manages, pins: &pins }, &installed, server))
+    let elsewhere = app.servers().shown_elsewhere(org).await;
+    let viewer = Viewer { app, org, manages, pins: &pins, elsewhere: &elsewhere };
+    Ok(ServerView::new(&viewer, &installed, server))
 }

@@ -178,6 +178,8 @@ pub(crate) struct Viewer<'a> {
     pub(crate) manages: bool,
     /// The pins of the organisation, or of the servers that are shown.
     pub(crate) pins: &'a [Pin],
+    /// How those are whose processes other nodes have.
+    pub(crate) elsewhere: &'a live::Elsewhere,
 }
 
 impl ServerView {
@@ -185,7 +187,7 @@ impl ServerView {
         let masked = McpServer { launch: export::masked(&one.server), ..one.server.clone() };
         let server = if viewer.manages { &one.server } else { &masked };
         let shown = Shown::new(&server.launch);
-        let live = live::look(viewer.app, viewer.org, installed, one);
+        let live = live::look((viewer.app, viewer.elsewhere), viewer.org, installed, one);
         let key = installed.server_key(server);
         let pins: Vec<&Pin> = viewer.pins.iter().filter(|pin| pin.server == key).collect();
         let policy: PinPolicy = installed.pin_policy(one);

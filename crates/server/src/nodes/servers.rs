@@ -1,0 +1,399 @@
+//! Which node has the process of an MCP server. The node that needs one nobody has takes it; the others are led to it, over a way of their own
+//! that carries the protocol's messages. Who cannot be reached by others takes none: it has processes of its own, unless another node has one.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use kitbag_mcp::connection::{Boxed, Hold, Wire};
+use kitbag_mcp::manager::{Lease, Leases, NotLent, Place, Sought};
+use kitbag_model::{OrgId, ServerKey};
+use kitbag_store::{Fence, ServerClaim, StoreError};
+use serde::Deserialize;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{sleep, timeout};
+
+use super::channel::{self, SEAL};
+use super::remote::{Answer, address_of, node_of};
+use super::{Nodes, forward};
+use crate::api::error::{ApiError, Code};
+use crate::app::App;
+use crate::servers::{Servers, StoreKeeper};
+
+/// Leads to the connection of a server.
+pub(crate) const LEND: &str = "/internal/nodes/server";
+pub(crate) const RECONNECT: &str = "/internal/nodes/reconnect-server";
+pub(crate) const RELEASE: &str = "/internal/nodes/release-server";
+/// How the servers of an organisation are.
+pub(crate) const SHOW: &str = "/internal/nodes/servers";
+
+/// What is spoken on the way.
+const PROTOCOL: HeaderValue = HeaderValue::from_static("kitbag-mcp");
+
+/// How long is waited before it is looked again who has a server.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long the database may take to hear that a server is given back.
+const GIVING_BACK: Duration = Duration::from_secs(5);
+
+/// How long another node may take to say how its servers are.
+const SHOWING: Duration = Duration::from_secs(2);
+
+/// Which server.
+#[derive(Deserialize)]
+pub(crate) struct Named {
+    org: OrgId,
+    server: ServerKey,
+    #[serde(default)]
+    mark: String,
+    /// Whether it is to be started if it is not there.
+    #[serde(default)]
+    wanted: bool,
+}
+
+/// Whose servers.
+#[derive(Deserialize)]
+pub(crate) struct Whose {
+    org: OrgId,
+}
+
+/// Finds the node that has a server.
+pub(crate) struct ServerLeases {
+    nodes: Nodes,
+    keeper: Arc<StoreKeeper>,
+}
+
+/// Where a server is, as far as is known.
+enum Found {
+    Place(Place),
+    At(String),
+    /// This node was thought dead, and is there again.
+    Later,
+}
+
+/// Why another node did not lead to a server.
+enum NotLed {
+    /// It does not have it, or cannot be reached: somebody else may have it soon.
+    Again(&'static str),
+    /// The server cannot be used there.
+    Refused(String),
+}
+
+impl ServerLeases {
+    pub(crate) fn new(nodes: Nodes, keeper: Arc<StoreKeeper>) -> Self {
+        Self { nodes, keeper }
+    }
+
+    async fn look_for(&self, server: Sought<'_>, wanted: &AtomicBool) -> Result<Place, String> {
+        let until = Instant::now() + self.nodes.patience();
+        loop {
+            let wants = wanted.load(Ordering::SeqCst);
+            let why = match self.find_once(server, wants).await {
+                Ok(Found::Place(place)) => return Ok(place),
+                Ok(Found::At(node)) => match self.lead(&node, server, wants).await {
+                    Ok(wire) => return Ok(Place::There(wire)),
+                    Err(NotLed::Refused(why)) => return Err(why),
+                    Err(NotLed::Again(why)) => why.to_owned(),
+                },
+                Ok(Found::Later) => "this server was thought dead a moment ago".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            if Instant::now() > until {
+                return Err(why);
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn find_once(&self, server: Sought<'_>, wanted: bool) -> Result<Found, StoreError> {
+        let nodes = &self.nodes;
+        let Some(store) = &nodes.0.store else { return Ok(Found::Place(Place::Own)) };
+        let (org, key, me) = (server.org, server.key, nodes.id());
+        let successor = nodes.successor().filter(|_| nodes.0.draining.load(Ordering::SeqCst));
+        if !wanted || !nodes.is_reached() || successor.is_some() {
+            let holder = store.server_holder(org, key).await?.filter(|holder| **holder != *me);
+            return Ok(match (holder, successor) {
+                (Some(holder), _) => Found::At(holder),
+                (None, _) if !wanted => Found::Place(Place::Nowhere),
+                (None, Some(other)) => Found::At(other.id),
+                (None, None) => Found::Place(Place::Own),
+            });
+        }
+        nodes.join().await?;
+        Ok(match store.claim_server(org, key, &me).await? {
+            ServerClaim::Held(fence) => {
+                let (org, key) = (org.clone(), key.clone());
+                Found::Place(Place::Here(Arc::new(HeldServer { nodes: nodes.clone(), org, key, fence })))
+            }
+            ServerClaim::Elsewhere(node) => Found::At(node),
+            ServerClaim::Dead => {
+                nodes.come_back().await;
+                Found::Later
+            }
+        })
+    }
+
+    /// Asks a node to lead to a server.
+    async fn lead(&self, node: &str, server: Sought<'_>, wanted: bool) -> Result<Wire, NotLed> {
+        let nodes = &self.nodes;
+        let Some(peer) = nodes.peer(node) else {
+            // It is gone, or it came just now.
+            let _ = nodes.look_around().await;
+            return Err(NotLed::Again("the server that had it is gone"));
+        };
+        let Some(address) = peer.address else {
+            return Err(NotLed::Again("the server that has it cannot be reached by others (--advertise)"));
+        };
+        let (key, wanted) = (server.key.to_string(), wanted.to_string());
+        let named = [("org", server.org.as_str()), ("server", &*key), ("mark", server.mark), ("wanted", &*wanted)];
+        let path = address_of(LEND, &named);
+        let unled = |_| NotLed::Again("the server that has it cannot be asked");
+        let vault = self.keeper.vault().await.map_err(|error| NotLed::Refused(error.to_string()))?;
+        let seal = channel::seal(&vault, nodes, node, &Method::GET, &path, None);
+        let seal = seal.map_err(|_| NotLed::Again("the server that has it cannot be asked"))?;
+        let asking = nodes
+            .client()
+            .map_err(unled)?
+            .get(format!("{address}{path}"))
+            .header(SEAL, seal)
+            .header(header::HOST, "localhost")
+            .header(header::CONNECTION, "Upgrade")
+            .header(header::UPGRADE, PROTOCOL)
+            .send();
+        let answered = tokio::select! {
+            answered = asking => answered.map_err(unled)?,
+            () = nodes.gone(node) => return Err(NotLed::Again("the server that had it is dead")),
+            () = sleep(nodes.patience()) => return Err(NotLed::Again("the server that has it does not answer")),
+        };
+        match answered.status() {
+            StatusCode::SWITCHING_PROTOCOLS => {
+                let way = answered.upgrade().await.map_err(unled)?;
+                let (nodes, node) = (nodes.clone(), node.to_owned());
+                Ok(Box::new(Led { way, gone: Box::pin(async move { nodes.gone(&node).await }), is_gone: false }))
+            }
+            StatusCode::FAILED_DEPENDENCY => {
+                Err(NotLed::Refused(answered.text().await.unwrap_or_else(|error| error.to_string())))
+            }
+            _ => Err(NotLed::Again("the server that has it is about to start or stop")),
+        }
+    }
+}
+
+impl Leases for ServerLeases {
+    fn shares(&self) -> bool {
+        self.nodes.is_reached()
+    }
+
+    fn find<'a>(&'a self, server: Sought<'a>, wanted: &'a AtomicBool) -> Boxed<'a, Result<Place, String>> {
+        Box::pin(self.look_for(server, wanted))
+    }
+}
+
+/// A server that this node holds.
+struct HeldServer {
+    nodes: Nodes,
+    org: OrgId,
+    key: ServerKey,
+    fence: Fence,
+}
+
+impl Hold for HeldServer {
+    fn is_sure(&self) -> bool {
+        self.nodes.is_alive_as(&self.fence.node)
+    }
+
+    fn sure(&self) -> Boxed<'_, ()> {
+        Box::pin(self.nodes.alive_as(&self.fence.node))
+    }
+}
+
+impl Lease for HeldServer {
+    fn give_back(&self) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            let Some(store) = &self.nodes.0.store else { return };
+            let given = timeout(GIVING_BACK, store.give_back_server(&self.org, &self.key, &self.fence)).await;
+            if !matches!(given, Ok(Ok(()))) {
+                tracing::warn!(server = %self.key, "it could not be given back; it is free when this node is gone");
+            }
+        })
+    }
+}
+
+impl Nodes {
+    /// Whether other nodes reach this one.
+    pub(super) fn is_reached(&self) -> bool {
+        self.0.store.is_some() && self.0.settings.advertise.is_some()
+    }
+
+    /// Whether this node is about to stop.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::SeqCst)
+    }
+
+    /// Whether nobody can have said that this node is dead, while it was called this.
+    fn is_alive_as(&self, id: &str) -> bool {
+        Instant::now() < *self.0.alive_until.borrow() && *self.id() == *id
+    }
+
+    async fn alive_as(&self, id: &str) {
+        let mut alive = self.0.alive_until.subscribe();
+        let _ = alive.wait_for(|_| self.is_alive_as(id)).await;
+        if !self.is_alive_as(id) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Another node that holds a server.
+    pub(crate) async fn server_elsewhere(&self, org: &OrgId, key: &ServerKey) -> Result<Option<String>, StoreError> {
+        let Some(store) = self.0.store.as_ref().filter(|_| self.has_peers()) else { return Ok(None) };
+        let me = self.id();
+        Ok(store.server_holder(org, key).await?.filter(|holder| **holder != *me))
+    }
+
+    /// The servers of an organisation that other nodes hold.
+    pub(crate) async fn servers_elsewhere(&self, org: &OrgId) -> Result<Vec<(ServerKey, String)>, StoreError> {
+        let Some(store) = self.0.store.as_ref().filter(|_| self.has_peers()) else { return Ok(Vec::new()) };
+        let me = self.id();
+        let mut all = store.server_holders(org).await?;
+        all.retain(|(_, holder)| **holder != *me);
+        Ok(all)
+    }
+
+    /// Forgets who held servers that are gone.
+    pub(crate) async fn forget_servers(&self, org: &OrgId, there: &[String]) -> Result<(), StoreError> {
+        match &self.0.store {
+            Some(store) => store.forget_servers(org, there).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Asks another node to do something about a server that it holds, and waits until it did.
+    pub(crate) async fn ask_about(
+        &self,
+        servers: &Servers,
+        node: &str,
+        what: &str,
+        org: &OrgId,
+        key: &ServerKey,
+    ) -> Answer {
+        let named = [("org", org.as_str()), ("server", &*key.to_string())];
+        self.asked(servers, node, address_of(what, &named)).await
+    }
+
+    /// How another node says that its servers are, as it wrote it.
+    pub(crate) async fn ask_how(&self, servers: &Servers, node: &str, org: &OrgId) -> Option<String> {
+        let asked = self.asked(servers, node, address_of(SHOW, &[("org", org.as_str())]));
+        match timeout(SHOWING, asked).await {
+            Ok(Answer::Done(said)) => Some(said),
+            _ => None,
+        }
+    }
+}
+
+/// Leads another node to a server that this one has.
+pub(crate) async fn lend_here(
+    State(app): State<App>,
+    Query(named): Query<Named>,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    node_of(&request)?;
+    let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+    let upgrade = upgrade.ok_or_else(|| ApiError::new(Code::BadRequest, "this is a way, and not a request"))?;
+    let lent = match app.servers().lend(&named.org, &named.server, &named.mark, named.wanted).await {
+        Ok(lent) => lent,
+        Err(NotLent::Manager(error)) => return Ok((StatusCode::FAILED_DEPENDENCY, error.to_string()).into_response()),
+        Err(error) => return Ok(forward::undone(ApiError::new(Code::Conflict, error.to_string()))),
+    };
+    tokio::spawn(async move {
+        match upgrade.await {
+            Ok(way) => lent.serve(Box::new(TokioIo::new(way))).await,
+            Err(error) => tracing::debug!(%error, "another node went away before it was led to a server"),
+        }
+    });
+    let headers = [(header::CONNECTION, HeaderValue::from_static("Upgrade")), (header::UPGRADE, PROTOCOL)];
+    Ok((StatusCode::SWITCHING_PROTOCOLS, headers).into_response())
+}
+
+/// Connects a server anew that this node holds.
+pub(crate) async fn reconnect_here(
+    State(app): State<App>,
+    Query(named): Query<Named>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    node_of(&request)?;
+    let done = app.servers().reconnect_here(&named.org, &named.server).await;
+    done.map_err(|error| ApiError::new(Code::McpServerNotConnected, error.to_string()))?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Ends what this node has of a server, and waits until it has ended.
+pub(crate) async fn release_here(
+    State(app): State<App>,
+    Query(named): Query<Named>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    node_of(&request)?;
+    app.servers().manager(&named.org).release(&named.org, &named.server, Duration::ZERO).await;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// How the servers of an organisation are here.
+pub(crate) async fn show_here(
+    State(app): State<App>,
+    Query(whose): Query<Whose>,
+    request: Request,
+) -> Result<String, ApiError> {
+    node_of(&request)?;
+    serde_json::to_string(&app.servers().shown_here(&whose.org)).map_err(ApiError::internal)
+}
+
+/// The way to another node, which ends when that node is dead: what it says from then on does not count.
+struct Led {
+    way: reqwest::Upgraded,
+    gone: Boxed<'static, ()>,
+    is_gone: bool,
+}
+
+impl Led {
+    fn is_gone(&mut self, context: &mut Context<'_>) -> bool {
+        self.is_gone = self.is_gone || self.gone.as_mut().poll(context).is_ready();
+        self.is_gone
+    }
+}
+
+impl AsyncRead for Led {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.is_gone(context) {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.way).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Led {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        if self.is_gone {
+            return Poll::Ready(Err(std::io::ErrorKind::BrokenPipe.into()));
+        }
+        Pin::new(&mut self.way).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.way).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.way).poll_shutdown(context)
+    }
+}
