@@ -139,6 +139,7 @@ async fn fill(store: &Store, org: &OrgId) {
                 tools,
                 overrides: Vec::new(),
                 servers: Vec::new(),
+                containers: Vec::new(),
                 skills: Vec::new(),
                 python: PythonNeeds::default(),
                 permissions: Permissions::default(),

@@ -67,7 +67,7 @@ async fn claims(store: &Store) {
             let mut tx = store.write(&OrgId::local()).await.unwrap();
             let lease_until = Timestamp::now().plus_seconds(60);
             let got = tx
-                .claim_runs(Claim { executor: &executor, most: 1, lease_until }, &mut |_, _| true)
+                .claim_runs(Claim { executor: &executor, most: 1, lease_until }, &mut |_, _, _| true)
                 .await
                 .unwrap()
                 .len();
@@ -119,6 +119,7 @@ fn executor() -> Executor {
         labels: Vec::new(),
         engines,
         capacity: 1,
+        containers: false,
         hash: Secret::generate().hash(),
         created_at: Timestamp::now(),
         last_seen_at: None,

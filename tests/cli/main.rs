@@ -171,6 +171,7 @@ fn the_doctor_looks_at_everything() {
             "database",
             "python",
             "uv",
+            "containers",
             "namespaces",
             "own user",
             "control group",

@@ -145,7 +145,7 @@ on_both! {
     async fn a_connection_that_is_no_executor(database: TestDatabase) {
         let server = serve(&database);
         let paired = pair(&server, &json!({})).await;
-        let hello = |protocol| FromExecutor::Hello { protocol, version: "1".into(), engines: Vec::new(), capacity: 1, holding: Vec::new() };
+        let hello = |protocol| FromExecutor::Hello { protocol, version: "1".into(), engines: Vec::new(), capacity: 1, containers: false, holding: Vec::new() };
         for wrong in [hello(PROTOCOL + 1), FromExecutor::Heartbeat { holding: Vec::new() }] {
             let mut link = paired.dial().await.unwrap();
             link.say(&wrong).await;

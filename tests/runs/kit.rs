@@ -117,10 +117,27 @@ impl Paired {
     }
 
     pub(crate) async fn connect_with(&self, engines: &[EngineId], capacity: u32, holding: &[AttemptId]) -> Executor {
+        self.connect_as(engines, capacity, holding, false).await
+    }
+
+    /// The same for one that runs containers.
+    pub(crate) async fn connect_contained(&self, capacity: u32) -> Executor {
+        self.connect_as(EngineId::ALL, capacity, &[], true).await
+    }
+
+    async fn connect_as(
+        &self,
+        engines: &[EngineId],
+        capacity: u32,
+        holding: &[AttemptId],
+        containers: bool,
+    ) -> Executor {
         let mut executor = self.dial().await.expect("it is let in");
         let engines = engines.iter().map(|id| FoundEngine { id: *id, version: "9.9.9".into() }).collect();
         let (version, holding) = ("1.2.3".to_owned(), holding.to_vec());
-        executor.say(&FromExecutor::Hello { protocol: PROTOCOL, version, engines, capacity, holding }).await;
+        executor
+            .say(&FromExecutor::Hello { protocol: PROTOCOL, version, engines, capacity, containers, holding })
+            .await;
         match executor.hear().await {
             FromServer::Welcome { executor_id, .. } => assert_eq!(executor_id.to_string(), self.id),
             other => panic!("{other:?}"),

@@ -3,6 +3,7 @@
 
 #[path = "../http/browsers.rs"]
 mod browsers;
+mod contained;
 mod dispatch;
 mod ending;
 mod files;

@@ -48,6 +48,8 @@ async function choose(page: Page, model: string): Promise<void> {
 
 async function ask(page: Page, text: string): Promise<void> {
   await field(page, 'Message').fill(text);
+  // While a model answers nothing is sent, and its last words come a moment before its end.
+  await expect(page.getByRole('button', { name: 'Add the message' })).toBeEnabled();
   await page.keyboard.press('Enter');
 }
 

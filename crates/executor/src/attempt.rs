@@ -11,7 +11,7 @@ use crate::answer::Form;
 use crate::drive::{Ended, Used, drive};
 use crate::engine::{Installed, Start, find, keys, plan};
 use crate::prepare::{Files, ReadyServers, RunFolder, Variables, stage, unstage};
-use crate::tools;
+use crate::tools::{self, Containers};
 
 /// What attempts need of the machine.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Machine {
     pub own: PathBuf,
     /// Where the tools keep what outlives a run, such as Python packages.
     pub data: PathBuf,
+    /// What runs containers, if there is anything that does.
+    pub containers: Option<Containers>,
 }
 
 impl Machine {
@@ -34,7 +36,7 @@ impl Machine {
         // No organisation's id begins with a dot.
         let data = root.join(".tools");
         let own = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-        Self { root, programs, variables, own, data }
+        Self { root, programs, variables, own, data, containers: None }
     }
 }
 
@@ -54,12 +56,19 @@ pub async fn attempt(
         Ok(outcome) => outcome,
         Err(failure) => failed(failure, Used::default()),
     };
+    if let Some(containers) = machine.containers.as_ref().filter(|_| has_containers(job)) {
+        containers.clear(job.id, &folder.home()).await;
+    }
     match (&outcome.error, &outcome.output) {
         (Some(error), _) => tell(RunEventKind::Error { error: error.clone() }),
         (None, Some(output)) => tell(RunEventKind::Final { output: output.clone() }),
         (None, None) => {}
     }
     (outcome, Some(folder))
+}
+
+fn has_containers(job: &Assignment) -> bool {
+    job.toolset.as_ref().is_some_and(|toolset| !toolset.containers.is_empty())
 }
 
 fn failed(failure: Failure, used: Used) -> RunOutcome {
@@ -88,8 +97,8 @@ async fn work(
         }
         None => Default::default(),
     };
-    let own = tools::Own { machine, organization: &job.organization_id, config: &config, folder };
-    if let Some(how) = own.prepare(applied.map(|(_, toolset)| toolset), contents).await? {
+    let own = tools::Own { machine, job, config: &config, folder };
+    if let Some(how) = own.prepare(applied.map(|(_, toolset)| toolset), contents, &mut servers).await? {
         servers.add_own(how);
     }
     servers.hide(keys(&machine.variables));

@@ -9,3 +9,4 @@ pub mod keeper;
 pub mod process;
 pub mod rest;
 pub mod sandbox;
+pub mod shown;

@@ -8,6 +8,7 @@ mod lists;
 mod mcp;
 mod run;
 mod tool;
+mod toolset;
 
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ pub(crate) use gallery::{GalleryCommand, PublishCommand};
 pub(crate) use mcp::{AddServer, ClientConfig, ImportServers, McpCommand, ServerClient, StdioFlags};
 pub(crate) use run::{ExecutorsCommand, RunFlags, RunsCommand};
 pub(crate) use tool::{CallFlags, DecideFlags, ResolveFlags, ToolCommand};
+pub(crate) use toolset::{ImportFlags, OverrideFlags};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
 
@@ -264,6 +266,11 @@ pub(crate) struct ServeFlags {
     /// records [default: required]
     #[arg(long, env = "KITBAG_SANDBOX", value_name = "MODE", value_parser = ["required", "relaxed"])]
     pub(crate) sandbox: Option<String>,
+
+    /// Whose tools may run in containers: nobody's, those of the organisation local, everybody's. An engine fetches images with the
+    /// credentials that it has itself [default: local]
+    #[arg(long, env = "KITBAG_CONTAINERS", value_name = "WHOSE", value_parser = ["off", "local", "all"])]
+    pub(crate) containers: Option<String>,
 
     /// Folders with programs that MCP servers in the sandbox may see besides the system's, with colons between. They can only
     /// be read
@@ -559,42 +566,4 @@ pub(crate) enum ToolsetCommand {
         #[command(flatten)]
         flags: OverrideFlags,
     },
-}
-
-#[derive(Args)]
-pub(crate) struct ImportFlags {
-    /// Let the servers that it declares start, with your own rights
-    #[arg(long)]
-    pub(crate) trust: bool,
-    /// Install an older version over a newer one
-    #[arg(long)]
-    pub(crate) force: bool,
-    /// Only say what would change
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// In a file of another program: forget the values of variables and headers, and put placeholders there
-    #[arg(long)]
-    pub(crate) replace_literals: bool,
-}
-
-#[derive(Args)]
-pub(crate) struct OverrideFlags {
-    /// How results are shown: code, document, html, frame, …
-    #[arg(long)]
-    pub(crate) renderer: Option<String>,
-    /// What the renderer shows, as JSON
-    #[arg(long, value_name = "JSON")]
-    pub(crate) renderer_config: Option<String>,
-    /// A title
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// What a model reads about it
-    #[arg(long)]
-    pub(crate) description: Option<String>,
-    /// Whether you are asked before each call
-    #[arg(long, value_name = "BOOL")]
-    pub(crate) confirm: Option<bool>,
-    /// Whether it is there at all
-    #[arg(long, value_name = "BOOL")]
-    pub(crate) enabled: Option<bool>,
 }

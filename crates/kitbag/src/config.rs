@@ -15,8 +15,8 @@ use kitbag_guard::dial::{Allowed, EgressPolicy, Proxy};
 use kitbag_model::Secret;
 use kitbag_model::resolution::{Lists, RawLists};
 use kitbag_server::{
-    CallSettings, FrameOrigin, Network, NodeSettings, PageFile, PageFiles, ResolutionSettings, RunSettings,
-    ServerSettings, Settings, StageDomain, WorkspaceLimits,
+    CallSettings, ContainerSettings, ContainersFor, FrameOrigin, Network, NodeSettings, PageFile, PageFiles,
+    ResolutionSettings, RunSettings, ServerSettings, Settings, StageDomain, WorkspaceLimits,
 };
 use kitbag_store::Location;
 use serde::Deserialize;
@@ -70,6 +70,7 @@ struct File {
     sandbox: Option<String>,
     max_processes: Option<usize>,
     pass_environment: Option<Vec<String>>,
+    containers: Option<String>,
     mcp_start: Option<String>,
     mcp_idle_seconds: Option<u64>,
     mcp_connect_seconds: Option<u64>,
@@ -155,6 +156,7 @@ impl Config {
                 max_queue: flags.max_queue.or(file.max_queue).unwrap_or(256),
                 strict_records: flags.strict_records.or(file.strict_records).unwrap_or(false),
             },
+            containers: ContainerSettings { allowed: containers_for(flags.containers.or(file.containers).as_deref())? },
             servers: ServerSettings {
                 lazy: flags.mcp_start.or(file.mcp_start).is_none_or(|when| when == "lazy"),
                 idle: flags
@@ -331,6 +333,15 @@ fn is_required(sandbox: Option<&str>) -> Result<bool, Failure> {
         None | Some("required") => Ok(true),
         Some("relaxed") => Ok(false),
         Some(_) => Err(Failure::wrong_use("sandbox: must be required or relaxed")),
+    }
+}
+
+fn containers_for(whose: Option<&str>) -> Result<ContainersFor, Failure> {
+    match whose {
+        None | Some("local") => Ok(ContainersFor::Local),
+        Some("off") => Ok(ContainersFor::Nobody),
+        Some("all") => Ok(ContainersFor::All),
+        Some(_) => Err(Failure::wrong_use("containers: must be off, local or all")),
     }
 }
 

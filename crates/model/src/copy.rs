@@ -67,6 +67,7 @@ mod tests {
             tools: Vec::new(),
             overrides: keys.iter().map(key).collect(),
             servers: servers.iter().map(server).collect(),
+            containers: Vec::new(),
             skills: Vec::new(),
             python: crate::PythonNeeds::default(),
             permissions: Permissions::default(),

@@ -18,6 +18,13 @@ pub fn without_secrets(mut definition: Definition) -> (Definition, Vec<String>) 
         }
         look(server, &mut suspicious);
     }
+    for container in &mut definition.containers {
+        replace_literals(&mut container.env);
+        let words = secret_fields(&container.launch()).len();
+        if words > 0 {
+            suspicious.push(format!("a command of the container {}", container.id));
+        }
+    }
     (definition, suspicious)
 }
 
@@ -28,13 +35,19 @@ pub fn for_everybody(definition: Definition) -> (Definition, Vec<String>) {
     for server in &mut definition.servers {
         forget_place(&mut server.launch);
         let (Launch::Stdio { env: values, .. } | Launch::Remote { headers: values, .. }) = &mut server.launch;
-        values.retain(|_, value| !value.as_str().is_empty());
-        for (name, value) in values.iter_mut().filter(|(_, value)| !is_strict_placeholder(value.as_str())) {
-            let wanted = value.names().next().filter(|_| value.is_whole()).unwrap_or(name);
-            *value = strict_placeholder_for(wanted);
-        }
+        in_strict_form(values);
     }
+    definition.containers.iter_mut().for_each(|container| in_strict_form(&mut container.env));
     (definition, suspicious)
+}
+
+/// Every value as a strict placeholder; one that is empty is left out.
+fn in_strict_form(values: &mut BTreeMap<String, Template>) {
+    values.retain(|_, value| !value.as_str().is_empty());
+    for (name, value) in values.iter_mut().filter(|(_, value)| !is_strict_placeholder(value.as_str())) {
+        let wanted = value.names().next().filter(|_| value.is_whole()).unwrap_or(name);
+        *value = strict_placeholder_for(wanted);
+    }
 }
 
 /// A folder of the publisher's machine is nobody else's, and tells of it.
@@ -268,6 +281,7 @@ mod tests {
             tools: Vec::new(),
             overrides: Vec::new(),
             servers: vec![remote],
+            containers: Vec::new(),
             skills: Vec::new(),
             python: crate::PythonNeeds::default(),
             permissions: crate::Permissions::default(),

@@ -68,7 +68,7 @@ pub struct GalleryEntry {
 /// What is in a published toolset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GallerySummary {
-    /// Its Python tools.
+    /// Its tools of Python and of containers.
     pub tools: Vec<GalleryTool>,
     /// The MCP servers it declares.
     pub servers: Vec<GalleryServer>,
@@ -82,7 +82,7 @@ pub struct GallerySummary {
     pub permissions: Permissions,
 }
 
-/// A Python tool of a published toolset.
+/// A tool of Python or of a container of a published toolset.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct GalleryTool {
     /// Its id inside the toolset.

@@ -1,8 +1,9 @@
 //! Toolsets as they are installed: what a bundle brought, what a person changed about it, and what a person trusts.
 
+use crate::container::{Container, InstalledContainer};
 use crate::hash::{ContentHash, Hasher};
 use crate::id::UserId;
-use crate::name::{ServerKey, ToolsetId};
+use crate::name::{LocalToolId, ServerKey, ToolsetId};
 use crate::override_key::OverrideKey;
 use crate::overrides::Override;
 use crate::path::WorkPath;
@@ -201,6 +202,8 @@ pub struct Installed {
     pub tools: Vec<PythonTool>,
     /// The MCP servers it declares.
     pub servers: Vec<InstalledServer>,
+    /// The containers it declares.
+    pub containers: Vec<InstalledContainer>,
     /// Its skills.
     pub skills: Vec<InstalledSkill>,
     /// The overrides it brought.
@@ -223,7 +226,8 @@ impl Installed {
 
     /// What trust in the toolset itself is bound to.
     pub fn fingerprint(&self) -> ContentHash {
-        trust_fingerprint(&self.toolset.id, &self.tools, &self.bundle_overrides, self.permissions)
+        let containers = self.containers.iter().map(|one| &one.container);
+        trust_fingerprint(&self.toolset.id, &self.tools, containers, &self.bundle_overrides, self.permissions)
     }
 
     /// The key of one of its servers.
@@ -234,6 +238,11 @@ impl Installed {
     /// What happens when one of its servers changes its tools.
     pub fn pin_policy(&self, server: &InstalledServer) -> PinPolicy {
         server.pin_policy.unwrap_or(PinPolicy::default_for(self.toolset.user_mcp))
+    }
+
+    /// A container by its id.
+    pub fn container(&self, id: &str) -> Option<&InstalledContainer> {
+        self.containers.iter().find(|one| one.container.id.as_str() == id)
     }
 
     /// A server by its id.
@@ -255,6 +264,7 @@ impl Installed {
                 .iter()
                 .map(|one| McpServer { enabled: one.is_enabled(), ..one.server.clone() })
                 .collect(),
+            containers: self.containers.iter().map(|one| one.container.clone()).collect(),
             skills: self.skills.iter().filter_map(listed_skill).collect(),
             python: self.python.clone(),
             permissions: self.permissions,
@@ -285,15 +295,19 @@ fn merged_overrides(
 
 /// What trust in a toolset itself is bound to: which questions its overrides take away, of which of its tools that want one,
 /// and what its tools may do. Whatever a new version adds to that needs a new yes.
-pub fn trust_fingerprint(
+pub fn trust_fingerprint<'a>(
     id: &ToolsetId,
-    tools: &[PythonTool],
+    tools: &'a [PythonTool],
+    containers: impl IntoIterator<Item = &'a Container>,
     overrides: &[(OverrideKey, Override)],
     permissions: Permissions,
 ) -> ContentHash {
     let unasked: Vec<&OverrideKey> = unasked(overrides).collect();
-    let tool_id = |tool: &PythonTool| ToolId::Toolset { toolset: id.clone(), tool: tool.id.clone() };
-    let asks = tools.iter().filter(|tool| tool.requires_confirmation == Some(true)).map(tool_id);
+    let of_python = tools.iter().map(|tool| (&tool.id, tool.requires_confirmation));
+    let of_containers = containers.into_iter().flat_map(|one| &one.tools);
+    let of_containers = of_containers.map(|tool| (&tool.id, tool.requires_confirmation));
+    let tool_id = |tool: &LocalToolId| ToolId::Toolset { toolset: id.clone(), tool: tool.clone() };
+    let asks = of_python.chain(of_containers).filter(|(_, asks)| *asks == Some(true)).map(|(tool, _)| tool_id(tool));
     let reached = asks.filter(|tool| unasked.iter().any(|key| key.matches(tool)));
     let mut lines: Vec<String> = reached.map(|tool| format!("reached {tool}\n")).collect();
     lines.extend(unasked.iter().map(|key| format!("unasked {key}\n")));
@@ -350,7 +364,7 @@ mod tests {
         };
         let of = |tools: &[PythonTool], overrides: &[(OverrideKey, Override)], network| {
             let permissions = Permissions { network, listen: false };
-            trust_fingerprint(&"app".parse().unwrap(), tools, overrides, permissions)
+            trust_fingerprint(&"app".parse().unwrap(), tools, [], overrides, permissions)
         };
         let base = of(&[], &[], false);
         assert_eq!(of(&[], std::slice::from_ref(&asks), false), base);

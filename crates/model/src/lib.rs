@@ -10,6 +10,7 @@ pub mod builder;
 pub mod builtin;
 pub mod call;
 pub mod chat;
+pub mod container;
 pub mod copy;
 mod credential;
 pub mod export;
@@ -61,6 +62,9 @@ pub use call::{
     ToolCall, args_digest,
 };
 pub use chat::{Chat, ChatChange, ChatTitle, NewChat, ToolSelector, ToolSelectors};
+pub use container::{
+    Container, ContainerLimits, ContainerTool, ImageName, ImageSays, ImageSource, InstalledContainer, PinnedImage,
+};
 pub use copy::NotItsId;
 pub use gallery::{
     GalleryCard, GalleryEntry, GalleryFile, GalleryServer, GallerySkill, GallerySummary, GalleryTool, Publication,

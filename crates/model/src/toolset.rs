@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::container::Container;
 use crate::hash::{ContentHash, Hasher};
 use crate::id::text_serde;
 use crate::launch::Launch;
@@ -47,6 +48,8 @@ pub struct Definition {
     pub overrides: Vec<(OverrideKey, Override)>,
     /// The MCP servers it declares.
     pub servers: Vec<McpServer>,
+    /// The containers it declares.
+    pub containers: Vec<Container>,
     /// The skills it lists.
     pub skills: Vec<SkillRef>,
     /// What its Python tools need.

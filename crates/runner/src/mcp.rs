@@ -55,7 +55,7 @@ pub fn returned(answer: &Value) -> Value {
 }
 
 /// What the text blocks of an answer say.
-fn text_of(answer: &Map<String, Value>) -> String {
+pub(crate) fn text_of(answer: &Map<String, Value>) -> String {
     let blocks = answer.get("content").and_then(Value::as_array);
     let texts = blocks.into_iter().flatten().filter_map(|block| block.get("text").and_then(Value::as_str));
     safe_text(&texts.collect::<Vec<_>>().join("\n"))
@@ -67,9 +67,10 @@ fn cause(manager: &Manager, org: &OrgId, server: &ServerKey, error: ManagerError
     if !ended {
         return error;
     }
-    match manager.state(org, server).map(|state| state.status) {
+    match manager.standing(org, server) {
         None => ManagerError::NotFound,
-        Some(Status::Disconnected | Status::NeedsTrust) => ManagerError::Disabled,
+        // One that only sleeps is on: another node had it, or is to have it.
+        Some((Status::Disconnected | Status::NeedsTrust, false)) => ManagerError::Disabled,
         Some(_) => error,
     }
 }
@@ -91,7 +92,7 @@ fn told(server: &ServerKey, error: ManagerError) -> CallError {
         error @ ManagerError::NotConnected { .. } => (CallErrorCode::NotConnected, format!("{server}: {error}")),
         ManagerError::Call(error) => {
             let code = match &error {
-                Refusal::Disconnected(_) => CallErrorCode::NotConnected,
+                Refusal::Disconnected(_) | Refusal::Unheard(_) => CallErrorCode::NotConnected,
                 Refusal::Timeout(_) => CallErrorCode::Timeout,
                 Refusal::Cancelled => CallErrorCode::Cancelled,
                 Refusal::NeedsAuth { .. } => CallErrorCode::RequiresAuth,

@@ -24,6 +24,7 @@ use crate::access::origin::HostRule;
 use crate::access::people::{self, Tries};
 use crate::access::stay::Rights;
 use crate::calls::{CallSettings, Calls, Rooms};
+use crate::containers::{ContainerSettings, Containers};
 use crate::edge::Counted;
 use crate::events::Events;
 use crate::gallery::Gallery;
@@ -67,6 +68,8 @@ pub struct Settings {
     pub egress: EgressPolicy,
     /// How tools are called.
     pub calls: CallSettings,
+    /// How tools run in containers.
+    pub containers: ContainerSettings,
     /// How MCP servers are looked after.
     pub servers: ServerSettings,
     /// How this server and others on the same database get along.
@@ -160,6 +163,7 @@ struct Inner {
     beating: Mutex<Option<Beating>>,
     workspaces: Workspaces,
     servers: Servers,
+    containers: Containers,
     toolsets: Toolsets,
     workers: Workers,
     events: Events,
@@ -209,13 +213,23 @@ impl App {
         let storage = Storage::new(&settings);
         let limits = settings.workspace_limits;
         let workspaces = Workspaces::new(storage.clone(), limits, &store, &rules, &events, &nodes);
-        let servers = Servers::new(&settings, &store, &rules, &events, workers.shared_keeper(), storage.clone());
-        let toolsets = Toolsets::new(storage.clone(), store.clone(), workers.clone(), events.clone(), servers.clone());
+        let keeper = workers.shared_keeper();
+        let servers = Servers::new(&settings, (&store, &nodes), &rules, &events, keeper.clone(), storage.clone());
+        let containers = Containers::new(&settings, &storage, &store, &events, &servers, &nodes, keeper);
+        let toolsets = Toolsets::new(
+            storage.clone(),
+            store.clone(),
+            workers.clone(),
+            events.clone(),
+            servers.clone(),
+            containers.clone(),
+        );
         let stage = Stage::new(&settings, workspaces.clone(), connector, nodes.clone());
         let rooms = Rooms {
             workspaces: workspaces.clone(),
             toolsets: toolsets.clone(),
             workers: workers.clone(),
+            containers: containers.clone(),
             servers: servers.clone(),
             events: events.clone(),
             stage: stage.clone(),
@@ -253,6 +267,7 @@ impl App {
             beating: Mutex::default(),
             workspaces,
             servers,
+            containers,
             toolsets,
             workers,
             events,
@@ -410,6 +425,10 @@ impl App {
         &self.0.workspaces
     }
 
+    pub(crate) fn containers(&self) -> &Containers {
+        &self.0.containers
+    }
+
     pub(crate) fn toolsets(&self) -> &Toolsets {
         &self.0.toolsets
     }
@@ -453,6 +472,7 @@ impl App {
         if let Err(error) = self.0.gallery.tidy_up().await {
             tracing::warn!(%error, "bundles that nothing published needs could not be removed");
         }
+        self.0.containers.tidy_up().await;
         if let Err(error) = self.0.nodes.take_up(self).await {
             tracing::warn!(%error, "what ran in this folder before could not be ended");
         }
@@ -469,10 +489,19 @@ impl App {
             turn.over().await;
         }
         self.0.calls.shut_down().await;
+        // Nothing is at work in a chat any more, and others need not wait until the servers have ended, too.
+        self.0.nodes.drain(self.workers()).await;
         self.0.servers.shut_down().await;
         // Last: until here nobody else may have what runs here.
         self.0.beating.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.0.nodes.leave().await;
+    }
+
+    /// Has other nodes, if there are any, start the MCP servers whose processes are here. A call that is under way has `patience`.
+    pub(crate) async fn hand_over(&self, patience: Duration) {
+        if self.0.nodes.has_successor() {
+            self.0.servers.let_go(patience).await;
+        }
     }
 
     /// Connects the MCP servers of all organisations, in the background.
@@ -487,6 +516,7 @@ impl App {
     /// A toolset, or something of it, is other than before: whoever keeps its servers connected must know, and whoever listens.
     pub(crate) async fn tools_changed(&self, org: &OrgId, toolset: &str, reason: &str) {
         self.0.servers.follow(org).await;
+        self.0.containers.follow(org, toolset);
         self.0.events.tools_changed(org, toolset, reason);
     }
 

@@ -37,6 +37,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// So often it is looked for workers that nobody has used for long.
 const TIDY: Duration = Duration::from_secs(10);
 
+/// How long a call of an MCP server may keep its process from being another node's. Whoever calls it meanwhile waits.
+const HANDING_OVER: Duration = Duration::from_secs(10);
+
 /// How long clients may take to hear the last answer.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -45,11 +48,12 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>, drain: Duration) -> bool {
     let workspaces = app.workspaces().clone();
     tokio::spawn(async move { workspaces.finish_deletions().await });
-    let workers = app.workers().clone();
+    let (workers, containers) = (app.workers().clone(), app.containers().clone());
     let tidying = tokio::spawn(async move {
         loop {
             sleep(TIDY).await;
             workers.tidy().await;
+            containers.end_idle().await;
         }
     });
     let (told, mut ended) = (app.clone(), app.workers().ended());
@@ -79,6 +83,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         stop.await;
         app.will_stop();
         app.nodes().drain(app.workers()).await;
+        app.hand_over(drain.min(HANDING_OVER)).await;
         sleep(app.settings().nodes.linger).await;
     });
     loop {
@@ -127,6 +132,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     app.start_draining();
     drop(asked_to_stop);
     stopping.send_replace(());
+    // Nobody new comes here for the chats that are at rest by now; others wait for them.
+    app.nodes().drain(app.workers()).await;
     let in_time = timeout(drain, async {
         // It is closed when the last connection has let go of its end.
         stopping.closed().await;

@@ -18,6 +18,7 @@ row!(ExecutorRow {
     version: String,
     engines: String,
     capacity: i64,
+    containers: bool,
     created_at: At,
     last_seen_at: Option<At>,
     revoked_at: Option<At>,
@@ -27,7 +28,8 @@ row!(PairingRow { secret_sha256: String, pool: String, labels: String, expires_a
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, name, pool, labels, secret_sha256, version, engines, capacity, created_at, last_seen_at, revoked_at
+            "SELECT id, name, pool, labels, secret_sha256, version, engines, capacity, containers,
+                    created_at, last_seen_at, revoked_at
              FROM executors WHERE organization_id = $1 ",
             $rest
         )
@@ -47,6 +49,7 @@ impl TryFrom<ExecutorRow> for Executor {
             labels: serde_json::from_str(&row.labels).map_err(|_| corrupt("executors.labels"))?,
             engines: serde_json::from_str(&row.engines).map_err(|_| corrupt("executors.engines"))?,
             capacity: u32::try_from(row.capacity).map_err(|_| corrupt("executors.capacity"))?,
+            containers: row.containers,
             hash: SecretHash::from_hex(&row.secret_sha256).ok_or_else(|| corrupt("executors.secret_sha256"))?,
             created_at: row.created_at.0,
             last_seen_at: row.last_seen_at.map(|at| at.0),
@@ -130,12 +133,13 @@ impl WriteTx {
         version: &str,
         engines: &[FoundEngine],
         capacity: u32,
+        containers: bool,
     ) -> Result<(), StoreError> {
         let engines = serde_json::to_string(engines).expect("a list of engines can be written as JSON");
         execute!(
             self,
             sqlx::query(
-                "UPDATE executors SET version = $3, engines = $4, capacity = $5, last_seen_at = $6
+                "UPDATE executors SET version = $3, engines = $4, capacity = $5, last_seen_at = $6, containers = $7
                  WHERE organization_id = $1 AND id = $2"
             )
             .bind(self.org.as_str())
@@ -144,6 +148,7 @@ impl WriteTx {
             .bind(engines)
             .bind(i64::from(capacity))
             .bind(At(Timestamp::now()))
+            .bind(containers)
         )?;
         Ok(())
     }

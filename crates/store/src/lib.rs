@@ -42,7 +42,7 @@ pub use gallery::{GalleryTx, PublishError};
 pub use inspect::{InspectedNode, Inspection, ServerConnections, inspect};
 pub use manifests::KeepError;
 pub use messages::AddMessageError;
-pub use nodes::{Alone, Budget, ChatClaim, Fence, Listening, News, Node, Nodes};
+pub use nodes::{Alone, Budget, ChatClaim, Fence, Listening, News, Node, Nodes, ServerClaim};
 pub use page::Page;
 pub use people::{PersonTx, RoleError, UnlinkError};
 pub use retention::{Trimmed, trim_audit_postgres};

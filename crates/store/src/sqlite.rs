@@ -18,6 +18,9 @@ const READERS: u32 = 4;
 /// have two megabytes of its own.
 const READER_CACHE: &str = "-256";
 
+/// How long the log of writes may become, in pages of 4 kB, before what is in it is brought into the file.
+const LOG_PAGES: &str = "4000";
+
 /// The connections to one file.
 #[derive(Clone)]
 pub(crate) struct SqlitePools {
@@ -42,7 +45,8 @@ pub(crate) async fn open(path: &Path) -> Result<SqlitePools, OpenError> {
         .acquire_timeout(PATIENCE)
         .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
     // A statement with many rows notes what it changes, to take it back if one of them is refused. In a file that is most of what is written.
-    let writing = options.clone().pragma("temp_store", "memory");
+    // And pages that many transactions change in a row are brought from the log into the file once for all of them.
+    let writing = options.clone().pragma("temp_store", "memory").pragma("wal_autocheckpoint", LOG_PAGES);
     let writer = pool.clone().max_connections(1).connect_with(writing).await.map_err(failed)?;
     migrate::sqlite(&writer).await?;
     // All at once: later there may be no file descriptor left for one.

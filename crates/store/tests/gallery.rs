@@ -23,6 +23,7 @@ async fn install(store: &Store, org: &OrgId, id: &str) -> ToolsetId {
             tools: Vec::new(),
             overrides: Vec::new(),
             servers: vec![server(id.as_str())],
+            containers: Vec::new(),
             skills: Vec::new(),
             python: PythonNeeds::default(),
             permissions: Permissions::default(),

@@ -63,6 +63,10 @@ const FIXTURES: &[(&str, &str)] = &[
          VALUES ('{org}', 'x', 'x', 0, 'stdio', true, now())",
     ),
     (
+        "toolset_docker_containers",
+        "(organization_id, toolset_id, id, position, definition, created_at) VALUES ('{org}', 'x', 'x', 0, '{}', now())",
+    ),
+    (
         "toolset_skills",
         "(organization_id, toolset_id, id, position, listed, name, path, enabled)
          VALUES ('{org}', 'x', 'x', 0, true, 'n', 'x', true)",
@@ -143,6 +147,10 @@ const FIXTURES: &[(&str, &str)] = &[
         "(organization_id, chat_id, node_id, home, epoch, taken_at) VALUES ('{org}', 'x', 'x', 'x', 1, now())",
     ),
     ("call_budgets", "(organization_id, thousandths, at) VALUES ('{org}', 1, now())"),
+    (
+        "server_leases",
+        "(organization_id, server_key, node_id, epoch, taken_at) VALUES ('{org}', 'x', 'x', 1, now())",
+    ),
     ("node_lines", "(organization_id, id, line) VALUES ('{org}', 'x', '{}')"),
 ];
 

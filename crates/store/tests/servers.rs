@@ -35,6 +35,7 @@ async fn install(store: &Store, org: &OrgId, id: &str, user_mcp: bool) {
             tools: Vec::new(),
             overrides: Vec::new(),
             servers: vec![server(id, "npx"), server("other", "npx")][..if user_mcp { 1 } else { 2 }].to_vec(),
+            containers: Vec::new(),
             skills: Vec::new(),
             python: PythonNeeds::default(),
             permissions: Permissions::default(),

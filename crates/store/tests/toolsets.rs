@@ -57,6 +57,7 @@ fn install(version: &str, generation: &str) -> Install {
             tools: vec![tool("z_last"), tool("a_first")],
             overrides: vec![(key("z_last"), Override { rendering, ..Override::default() }), (key("srv:*"), named("S"))],
             servers: vec![server("srv", "npx"), server("other", "uvx")],
+            containers: Vec::new(),
             skills: vec![skill.clone()],
             python: PythonNeeds::default(),
             permissions: Permissions { network: true, listen: false },

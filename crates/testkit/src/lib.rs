@@ -13,14 +13,17 @@
 pub mod bucket;
 pub mod cluster;
 pub mod database;
+pub mod endpoint;
 pub mod heard;
 pub mod model;
+pub mod podman;
 pub mod program;
 pub mod server;
 
 pub use bucket::{Gate, TestBucket};
 pub use database::TestDatabase;
 pub use heard::Heard;
+pub use podman::Podman;
 pub use program::{Finished, Program};
 pub use server::{Answer, Server};
 

@@ -104,7 +104,7 @@ fn field_cases() -> Vec<Case> {
         case("half a version", with_manifest(&manifest("app", "1.0", "")), "version"),
         case("a version that is a number", with_manifest("id: app\nname: x\nversion: 1.0\n"), "quotes"),
         case("another format", more("manifest_version: '2'\n"), "Unsupported manifest version: 2"),
-        case("containers", more("containers: []\n"), "reserved for tools that run in containers"),
+        case("a slip in a container", more("containers: [{id: box, imag: x}]\n"), "did you mean \"image\"?"),
         case("a slip at the top", more("tool: []\n"), "did you mean \"tools\"?"),
         case("a slip in a tool", tool("confirmation: true"), "requires_confirmation"),
         case("a slip in an override", over("render: code"), "did you mean \"renderer\"?"),

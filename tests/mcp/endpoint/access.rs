@@ -37,16 +37,16 @@ async fn a_session_is_its_owners_alone_and_leads_nowhere_else() {
     let mut client = Client::new(&server, "/mcp");
     assert_eq!(client.begin().await.result()["protocolVersion"], "2025-11-25");
     assert!(client.request(1, "ping", json!({})).await.result().as_object().unwrap().is_empty());
-    let session = client.session.clone();
+    let session = client.session().to_owned();
     let ping = json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" });
 
     // Somebody else's token, another address, a name that was guessed: there is no such session.
     let other = token(&server, "another", &["use"]).await;
-    let thief = Client { session: session.clone(), ..Client::new(&server, "/mcp").with_token(&other) };
+    let thief = Client::new(&server, "/mcp").with_token(&other).taking(&session);
     assert_eq!(thief.in_session(&ping).send().await.unwrap().status(), 404);
-    let elsewhere = Client { session: session.clone(), ..Client::new(&server, "/v1/orgs/local/mcp") };
+    let elsewhere = Client::new(&server, "/v1/orgs/local/mcp").taking(&session);
     assert_eq!(elsewhere.in_session(&ping).send().await.unwrap().status(), 404);
-    let guess = Client { session: Some("0".repeat(48)), ..Client::new(&server, "/mcp") };
+    let guess = Client::new(&server, "/mcp").taking(&"0".repeat(48));
     assert_eq!(guess.in_session(&ping).send().await.unwrap().status(), 404);
 
     // Without one there are no older requests, and the newest revision takes no notice of it.
@@ -58,8 +58,7 @@ async fn a_session_is_its_owners_alone_and_leads_nowhere_else() {
     assert_eq!(got.status(), 405);
 
     // When it is over it is over.
-    let name = session.as_deref().unwrap();
-    let ended = server.request(Method::DELETE, "/mcp").header("mcp-session-id", name).send().await.unwrap();
+    let ended = server.request(Method::DELETE, "/mcp").header("mcp-session-id", &session).send().await.unwrap();
     assert_eq!(ended.status(), 204);
     assert_eq!(client.in_session(&ping).send().await.unwrap().status(), 404);
 }

@@ -67,6 +67,7 @@ pub struct Setup {
 struct Greeting {
     engines: Vec<FoundEngine>,
     capacity: u32,
+    containers: bool,
 }
 
 /// How much somebody wants it to stop.
@@ -93,7 +94,8 @@ pub enum End {
 /// Works until it is stopped or taken out.
 pub async fn run(setup: Setup, stop: watch::Receiver<Stop>) -> io::Result<End> {
     let desk = Desk::open(setup.spool, setup.capacity as usize)?;
-    let greeting = Greeting { engines: setup.engines, capacity: setup.capacity };
+    let greeting =
+        Greeting { engines: setup.engines, capacity: setup.capacity, containers: setup.machine.containers.is_some() };
     let workshop = Arc::new(Workshop {
         machine: setup.machine,
         link: setup.link,

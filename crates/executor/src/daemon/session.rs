@@ -52,6 +52,7 @@ async fn connected(
         version: VERSION.to_owned(),
         engines: greeting.engines.clone(),
         capacity: greeting.capacity,
+        containers: greeting.containers,
         holding: workshop.desk.all(),
     };
     say.send(Say::Message(Box::new(hello))).await.map_err(|_| broken())?;

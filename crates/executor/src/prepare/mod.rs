@@ -2,6 +2,7 @@
 //! Whatever is wrong ends the attempt here.
 
 mod folder;
+mod images;
 mod program;
 mod servers;
 mod skills;
@@ -12,6 +13,7 @@ use std::future::Future;
 use kitbag_model::ContentHash;
 
 pub use folder::RunFolder;
+pub use images::image;
 pub use program::stage_program;
 pub use servers::{How, OWN_SERVER, Ready, ReadyServers};
 pub use skills::{stage, unstage};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kitbag_mcp::endpoint::Endpoint;
 use kitbag_mcp::resolve::{Redactor, ResolveError, resolve};
 use kitbag_model::placeholder::is_strict_placeholder;
-use kitbag_model::run::wire::ServerSnapshot;
+use kitbag_model::run::wire::{ContainerSnapshot, ServerSnapshot};
 use kitbag_model::{OrgId, RawLaunch, RemoteKind, ServerId};
 
 use super::Variables;
@@ -77,6 +77,32 @@ impl ReadyServers {
             }
         }
         Ok(ready)
+    }
+
+    /// The values of a container's variables, which must not be told either.
+    pub fn values_of(
+        &mut self,
+        container: &ContainerSnapshot,
+        org: &OrgId,
+        variables: &Variables,
+    ) -> Result<BTreeMap<String, String>, Failure> {
+        let as_server = ServerSnapshot {
+            id: container.id.to_string(),
+            server_type: "stdio".to_owned(),
+            enabled: true,
+            command: Some("container".to_owned()),
+            args: Vec::new(),
+            cwd: None,
+            env: container.env.clone(),
+            url: None,
+            headers: BTreeMap::new(),
+        };
+        let (how, mask) = resolved(&as_server, org, variables)?;
+        self.masks.push(mask);
+        match how {
+            How::Stdio { env, .. } => Ok(env),
+            How::Remote { .. } => Ok(BTreeMap::new()),
+        }
     }
 
     /// One more: the executor itself, whose name nobody else can have.

@@ -71,6 +71,12 @@ pub struct StartFlags {
           value_name = "BOOL")]
     pub keep_folders: bool,
 
+    /// Take no runs whose toolsets have containers, also where an engine for them is found (Docker, podman)
+    #[arg(long, env = "KITBAG_EXECUTOR_NO_CONTAINERS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", default_value = "false", value_parser = BoolishValueParser::new(),
+          value_name = "BOOL")]
+    pub no_containers: bool,
+
     /// How many seconds running attempts have to end when it is stopped
     #[arg(long, env = "KITBAG_EXECUTOR_GRACE", value_name = "SECONDS", default_value_t = 30)]
     pub grace: u64,

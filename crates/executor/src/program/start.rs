@@ -21,6 +21,7 @@ use crate::engine::find;
 use crate::link::{Link, Patience};
 use crate::place::Place;
 use crate::prepare::Variables;
+use crate::tools::Containers;
 use crate::voice::Voice;
 use crate::{Failure, Spool};
 
@@ -35,6 +36,7 @@ pub(super) async fn run(place: &Place, flags: StartFlags, voice: Voice) -> Resul
     let _lock = lock.ok_or_else(|| ProgramError::Running(place.folder().to_owned()))?;
     // Before anything else: a signal that comes while engines are looked for is one, too.
     let stop = signals().map_err(ProgramError::at(place.folder()))?;
+    let containers = containers(&flags, &credentials, voice).await;
     tidied(place, flags.keep_folders, voice).await;
     let traces = traces(&flags).await?;
     let (programs, variables) = (programs(), Variables::of_this_process(flags.allow_env));
@@ -54,7 +56,7 @@ pub(super) async fn run(place: &Place, flags: StartFlags, voice: Voice) -> Resul
     let link = link.map_err(|source| ProgramError::Unreachable { server: server.clone(), source })?;
     let spool = Spool::open(&place.spool()).map_err(ProgramError::at(&place.spool()))?;
     let setup = Setup {
-        machine: Machine { data: place.tools(), ..Machine::new(place.runs(), programs, variables) },
+        machine: Machine { data: place.tools(), containers, ..Machine::new(place.runs(), programs, variables) },
         engines,
         link,
         spool,
@@ -88,11 +90,38 @@ async fn traces(flags: &StartFlags) -> Result<Option<Exporter>, ProgramError> {
     started.map(Some).map_err(|error| ProgramError::WrongUse(format!("otlp: {error}")))
 }
 
+/// What runs containers here, without those that an executor left that was killed.
+async fn containers(flags: &StartFlags, credentials: &Credentials, voice: Voice) -> Option<Containers> {
+    if flags.no_containers {
+        return None;
+    }
+    let found = match Containers::find(&credentials.executor_id.to_string()).await {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::info!(%error, "this executor is given no runs whose toolsets have containers");
+            return None;
+        }
+    };
+    match found.sweep().await {
+        Ok(0) => {}
+        Ok(left) => voice.note(&format!("removed {left} containers that an executor before this one left")),
+        Err(error) => tracing::warn!(%error, "containers that were left could not be looked for"),
+    }
+    let (kind, version) = (found.engine().kind(), found.engine().version().to_owned());
+    voice.tell(&json!({ "event": "containers", "engine": kind.as_str(), "version": version }), || {
+        format!("found {kind} for containers, version {version}")
+    });
+    Some(found)
+}
+
 /// What an executor that was killed left: agents that live on, and the folders they worked in.
 async fn tidied(place: &Place, keep: bool, voice: Voice) {
     let place = place.clone();
     let tidied = tokio::task::spawn_blocking(move || {
         let orphans = kitbag_guard::child::end_orphans(&place.runs());
+        if let Err(error) = kitbag_guard::shown::hide_all(&place.runs()) {
+            tracing::warn!(%error, "what was shown to containers is still there");
+        }
         (orphans, if keep { 0 } else { place.clear_runs() })
     });
     let (orphans, folders) = tidied.await.unwrap_or_default();

@@ -6,6 +6,8 @@ use kitbag_model::run::wire::ToolSnapshot;
 use kitbag_model::{ChatId, OrgId, PythonNeeds};
 use serde::{Deserialize, Serialize};
 
+use super::contained::Containing;
+
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Job {
@@ -23,6 +25,9 @@ pub(super) struct Job {
     pub builtins: Vec<String>,
     /// The toolset's code, if any of its tools is offered.
     pub code: Option<Code>,
+    /// Its containers, if any of their tools is offered.
+    #[serde(default)]
+    pub containing: Option<Containing>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

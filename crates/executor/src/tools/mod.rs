@@ -1,25 +1,28 @@
 //! Kitbag's own tools on the executor: one more MCP server of the engine, next to the files they work on. It has the Python tools of the
-//! toolset, and those built-in tools that `tools.allow` names. Whatever asks a person first is there only if `tools.allow` names it:
+//! toolset, those of its containers where this machine has an engine for them, and those built-in tools that `tools.allow` names. Whatever asks a person first is there only if `tools.allow` names it:
 //! nobody is here to be asked.
 //!
 //! The engine starts it as `<Machine::own> executor-tools FILE`, which has to be nothing but `tools::serve(FILE).await`. The sandbox is
 //! made by the same program as `<itself> guard-keeper …`, which is `kitbag_guard::keeper::main`. On its standard output are messages of
 //! the protocol and nothing else, so whoever logs does it to standard error.
 
+mod contained;
 mod job;
 mod offer;
 mod serve;
 
 use std::collections::BTreeMap;
 
-use kitbag_model::run::wire::ToolsetSnapshot;
+use kitbag_model::ChatId;
+use kitbag_model::run::wire::{Assignment, ToolsetSnapshot};
 use kitbag_model::run::{RunConfig, ToolsExecution};
-use kitbag_model::{ChatId, OrgId};
 
 use crate::Failure;
 use crate::attempt::Machine;
 use crate::engine::{REACH, write_private};
-use crate::prepare::{Files, How, RunFolder, stage_program};
+use crate::prepare::{Files, How, ReadyServers, RunFolder, image, stage_program};
+pub use contained::Containers;
+use contained::{Contained, Containing};
 use job::{Code, Job};
 use offer::Allowed;
 pub use offer::is_own;
@@ -32,8 +35,8 @@ pub const COMMAND: &str = "executor-tools";
 pub struct Own<'a> {
     /// The machine.
     pub machine: &'a Machine,
-    /// Whose run it is.
-    pub organization: &'a OrgId,
+    /// The attempt.
+    pub job: &'a Assignment,
     /// What was asked for.
     pub config: &'a RunConfig,
     /// The run's folder.
@@ -46,6 +49,7 @@ impl Own<'_> {
         &self,
         toolset: Option<&ToolsetSnapshot>,
         contents: &impl Files,
+        servers: &mut ReadyServers,
     ) -> Result<Option<How>, Failure> {
         if self.config.tools.execution == ToolsExecution::Cloud {
             return Ok(None);
@@ -70,13 +74,16 @@ impl Own<'_> {
             }
             None => None,
         };
-        let theirs = code.as_ref().map(|code| code.tools.as_slice()).unwrap_or_default();
-        let builtins = allowed.of_kitbag(theirs);
-        if code.is_none() && builtins.is_empty() {
+        let containing = self.containing(&allowed, toolset, contents, servers).await?;
+        let of_code = code.iter().flat_map(|code| &code.tools).map(|tool| &tool.id);
+        let of_containers = containing.iter().flat_map(|all| &all.containers).flat_map(|one| &one.tools);
+        let theirs: Vec<_> = of_code.chain(of_containers.map(|tool| &tool.id)).collect();
+        let builtins = allowed.of_kitbag(&theirs);
+        if code.is_none() && containing.is_none() && builtins.is_empty() {
             return Ok(None);
         }
         let job = Job {
-            organization: self.organization.clone(),
+            organization: self.job.organization_id.clone(),
             // The sandbox has a room for each chat; a run has one to itself.
             room: ChatId::generate(),
             work: self.folder.work(),
@@ -84,6 +91,7 @@ impl Own<'_> {
             timeout_ms: self.config.limits.timeout_ms,
             builtins,
             code,
+            containing,
         };
         let file = self.folder.home().join("tools.json");
         let text = serde_json::to_string(&job).map_err(|error| Failure::new("TOOLSET_STAGING_FAILED", error))?;
@@ -94,6 +102,42 @@ impl Own<'_> {
             cwd: None,
             env: self.environment(),
         }))
+    }
+
+    /// The containers that are offered, with their images and the values of their variables.
+    async fn containing(
+        &self,
+        allowed: &Allowed,
+        toolset: Option<&ToolsetSnapshot>,
+        contents: &impl Files,
+        servers: &mut ReadyServers,
+    ) -> Result<Option<Containing>, Failure> {
+        let Some(toolset) = toolset.filter(|toolset| !toolset.containers.is_empty()) else { return Ok(None) };
+        let Some(machine) = &self.machine.containers else {
+            return Err(Failure::new(
+                "CONTAINERS_UNAVAILABLE",
+                "the toolset has containers, and this machine has no engine that runs them",
+            ));
+        };
+        let mut ready = Vec::new();
+        for container in &toolset.containers {
+            let tools = allowed.of_container(&container.tools);
+            if tools.is_empty() {
+                continue;
+            }
+            ready.push(Contained {
+                id: container.id.clone(),
+                image: image(machine.engine(), &toolset.id, container, serve::MEMORY, contents).await?,
+                speaks_mcp: container.speaks_mcp,
+                command: container.command.clone(),
+                env: servers.values_of(container, &self.job.organization_id, &self.machine.variables)?,
+                network: container.network,
+                limits: container.limits,
+                tools,
+            });
+        }
+        let places = self.folder.home().join("containers");
+        Ok((!ready.is_empty()).then(|| machine.told(self.job.id, places, ready)))
     }
 
     /// The machine's own home and ways out, not the run's: packages that were fetched once are there.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kitbag_model::run::wire::ToolSnapshot;
+use kitbag_model::run::wire::{ContainedTool, ToolSnapshot};
 use kitbag_model::{BUILTINS, LocalToolId};
 
 use crate::Failure;
@@ -68,9 +68,15 @@ impl Allowed {
         offered.cloned().collect()
     }
 
+    /// The same for those of a container.
+    pub(super) fn of_container(&self, tools: &[ContainedTool]) -> Vec<ContainedTool> {
+        let offered = tools.iter().filter(|tool| !tool.requires_confirmation || self.names(tool.id.as_str()));
+        offered.cloned().collect()
+    }
+
     /// The built-in tools that are named, but for those whose name is a tool's of the toolset.
-    pub(super) fn of_kitbag(&self, theirs: &[ToolSnapshot]) -> Vec<String> {
-        let is_taken = |name: &str| theirs.iter().any(|tool| tool.id.as_str().eq_ignore_ascii_case(name));
+    pub(super) fn of_kitbag(&self, theirs: &[&LocalToolId]) -> Vec<String> {
+        let is_taken = |name: &str| theirs.iter().any(|id| id.as_str().eq_ignore_ascii_case(name));
         let offered = BUILTINS.iter().filter(|tool| self.names(tool.id) && !is_taken(tool.id));
         offered.map(|tool| tool.id.to_owned()).collect()
     }
@@ -98,7 +104,7 @@ mod tests {
         let allow: Vec<String> = allow.iter().map(|entry| (*entry).to_owned()).collect();
         let allowed = Allowed::read(&allow).unwrap();
         let theirs = allowed.of_toolset(&[tool("shout", false), tool("remove", true), tool("read_file", false)]);
-        let builtins = allowed.of_kitbag(&theirs);
+        let builtins = allowed.of_kitbag(&theirs.iter().map(|tool| &tool.id).collect::<Vec<_>>());
         (theirs.iter().map(|tool| tool.id.to_string()).collect(), builtins)
     }
 

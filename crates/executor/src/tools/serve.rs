@@ -1,5 +1,5 @@
-//! Serves the tools of one run to its engine: a client on a pipe asks, a worker in the sandbox does it in the run's folder, one call at a
-//! time. It knows what its file says and nothing else: no variable of a toolset, no key of a model.
+//! Serves the tools of one run to its engine: a client on a pipe asks, a worker in the sandbox or a container does it in the run's folder, one
+//! call at a time. It knows what its file says and nothing else: no variable of a toolset but those of its containers, no key of a model.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use kitbag_mcp::connection::Boxed;
 use kitbag_mcp::serve::{Ask, Fault, Hello, Service, code, serve_pipe};
-use kitbag_model::{BUILTINS, CallErrorCode, Entrypoint, OrgId};
+use kitbag_model::run::wire::ContainedTool;
+use kitbag_model::{BUILTINS, CallErrorCode, Entrypoint, LocalToolId, OrgId};
 use kitbag_python::{Entry, Job as Call, Program, Settings, Workers};
 use kitbag_runner::{Ran, Schemas, keep, run};
 use serde::Deserialize;
@@ -18,12 +19,13 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, mpsc, watch};
 
+use super::contained::{Contained, Running};
 use super::job::{Code, Job};
 
 /// The most bytes of memory for one process of a call, as on the server.
-const MEMORY: u64 = 2 << 30;
+pub(super) const MEMORY: u64 = 2 << 30;
 /// The most bytes that a tool may return.
-const LARGEST_RESULT: u64 = 64 << 20;
+pub(super) const LARGEST_RESULT: u64 = 64 << 20;
 /// The most bytes of a result that a model is shown; of a larger one it gets a summary.
 const MOST_SHOWN: usize = 256 << 10;
 /// How long modules may take to be imported.
@@ -48,6 +50,9 @@ pub enum ServeError {
     /// There are no workers.
     #[error(transparent)]
     Worker(#[from] kitbag_python::WorkerError),
+    /// There is nothing that runs containers any more.
+    #[error(transparent)]
+    Engine(#[from] kitbag_container::EngineError),
 }
 
 /// Serves the tools that a file names on standard input and output, until the engine closes them.
@@ -59,7 +64,10 @@ pub async fn serve(file: &Path) -> Result<(), ServeError> {
     std::fs::create_dir_all(&job.data)?;
     let workers = Workers::new(settings(&job));
     let tools = Arc::new(Tools::new(job, workers.clone()).await?);
-    let served = serve_pipe(tools, standard(io::stdin())?, standard(io::stdout())?).await;
+    let served = serve_pipe(tools.clone(), standard(io::stdin())?, standard(io::stdout())?).await;
+    if let Some(running) = &mut *tools.turn.lock().await {
+        running.end().await;
+    }
     workers.shut_down().await;
     Ok(served?)
 }
@@ -90,8 +98,15 @@ struct Tool {
     /// As a list shows it.
     shown: Value,
     schema: Value,
-    program: Arc<Program>,
-    entrypoint: Entrypoint,
+    runs: Runs,
+}
+
+/// What a tool is.
+enum Runs {
+    /// A function, in a worker.
+    Python { program: Arc<Program>, entrypoint: Entrypoint },
+    /// A program of an image.
+    Container { container: Arc<Contained>, tool: Box<ContainedTool> },
 }
 
 struct Tools {
@@ -99,13 +114,18 @@ struct Tools {
     workers: Workers,
     tools: Vec<Tool>,
     schemas: Schemas,
-    /// Whoever holds it has the folder.
-    turn: Mutex<()>,
+    /// Whoever holds it has the folder. What runs containers, if any are offered.
+    turn: Mutex<Option<Running>>,
 }
 
 impl Tools {
-    async fn new(job: Job, workers: Workers) -> Result<Self, kitbag_python::WorkerError> {
+    async fn new(mut job: Job, workers: Workers) -> Result<Self, ServeError> {
         let mut tools = Vec::new();
+        let mut running = None;
+        if let Some(containing) = job.containing.take() {
+            tools.extend(containing.containers.iter().flat_map(of_container));
+            running = Some(Running::new(containing, workers.shared_keeper()).await?);
+        }
         if let Some(code) = &job.code {
             tools.extend(of_toolset(code, &job.organization));
         }
@@ -121,12 +141,11 @@ impl Tools {
                         "inputSchema": tool.input_schema(),
                     }),
                     schema: tool.input_schema(),
-                    program: program.clone(),
-                    entrypoint: entry.entrypoint.clone(),
+                    runs: Runs::Python { program: program.clone(), entrypoint: entry.entrypoint.clone() },
                 },
             ));
         }
-        Ok(Self { job, workers, tools, schemas: Schemas::default(), turn: Mutex::default() })
+        Ok(Self { job, workers, tools, schemas: Schemas::default(), turn: Mutex::new(running) })
     }
 
     async fn call(&self, tool: &Tool, args: Map<String, Value>, stop: watch::Receiver<bool>) -> Value {
@@ -137,19 +156,27 @@ impl Tools {
             Ok(Err(error)) => return failed(&error.to_string()),
             Err(error) => return failed(&error.to_string()),
         }
-        let _turn = self.turn.lock().await;
+        let mut turn = self.turn.lock().await;
+        let deadline = Duration::from_millis(self.job.timeout_ms);
+        let (program, entrypoint) = match &tool.runs {
+            Runs::Python { program, entrypoint } => (program, entrypoint),
+            Runs::Container { container, tool } => {
+                let Some(running) = &mut *turn else { return failed("nothing runs containers here") };
+                return told(running.call(container, tool, args, (&self.job.work, deadline), stop).await);
+            }
+        };
         let job = Call {
             org: self.job.organization.clone(),
             chat: self.job.room,
             call: kitbag_model::ToolCallId::generate().to_string(),
-            entrypoint: tool.entrypoint.clone(),
+            entrypoint: entrypoint.clone(),
             args,
             workspace: self.job.work.clone(),
-            deadline: Duration::from_millis(self.job.timeout_ms),
+            deadline,
         };
         // Whoever looks at the run sees what the agent is told; nobody hears the rest.
         let (heard, _) = mpsc::unbounded_channel();
-        told(run(&self.workers, &tool.program, job, heard, stop).await)
+        told(run(&self.workers, program, job, heard, stop).await)
     }
 }
 
@@ -171,17 +198,37 @@ fn of_toolset(code: &Code, org: &OrgId) -> Vec<Tool> {
     });
     let tool = |tool: &kitbag_model::run::wire::ToolSnapshot| {
         let schema = Value::Object(tool.input_schema.clone());
-        let mut shown = json!({
-            "name": tool.id, "title": tool.title, "description": tool.description, "inputSchema": schema,
-        });
-        // The protocol knows results that are objects alone.
-        if let Some(output) = tool.output_schema.as_ref().filter(|schema| schema.get("type") == Some(&json!("object")))
-        {
-            shown["outputSchema"] = json!(output);
-        }
-        Tool { name: tool.id.to_string(), shown, schema, program: program.clone(), entrypoint: tool.entrypoint.clone() }
+        let shown = shown(&tool.id, (&tool.title, &tool.description), &schema, tool.output_schema.as_ref());
+        let runs = Runs::Python { program: program.clone(), entrypoint: tool.entrypoint.clone() };
+        Tool { name: tool.id.to_string(), shown, schema, runs }
     };
     code.tools.iter().map(tool).collect()
+}
+
+fn of_container(container: &Contained) -> Vec<Tool> {
+    let whole = Arc::new(container.clone());
+    let tool = |tool: &ContainedTool| {
+        let schema = Value::Object(tool.input_schema.clone());
+        let shown = shown(&tool.id, (&tool.title, &tool.description), &schema, tool.output_schema.as_ref());
+        let runs = Runs::Container { container: Arc::clone(&whole), tool: Box::new(tool.clone()) };
+        Tool { name: tool.id.to_string(), shown, schema, runs }
+    };
+    container.tools.iter().map(tool).collect()
+}
+
+/// A tool as a list shows it.
+fn shown(
+    id: &LocalToolId,
+    (title, description): (&str, &str),
+    schema: &Value,
+    output: Option<&Map<String, Value>>,
+) -> Value {
+    let mut shown = json!({ "name": id, "title": title, "description": description, "inputSchema": schema });
+    // The protocol knows results that are objects alone.
+    if let Some(output) = output.filter(|schema| schema.get("type") == Some(&json!("object"))) {
+        shown["outputSchema"] = json!(output);
+    }
+    shown
 }
 
 /// What came of a call, as the protocol has it: what is an object is that too, and everything is text.

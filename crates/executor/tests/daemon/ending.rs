@@ -137,6 +137,7 @@ async fn a_missing_variable_ends_it_before_the_agent_begins() {
         }],
         agent_skills: Vec::new(),
         program: None,
+        containers: Vec::new(),
     });
     server.give(job);
     assert_eq!(server.result(id).await.state, RunState::Failed);

@@ -45,6 +45,7 @@ fn with_skill(server: &StandIn, mut job: Assignment) -> Assignment {
             files: files(&[("SKILL.md", kept(server, "a skill"))]),
         }],
         program: None,
+        containers: Vec::new(),
     });
     job
 }

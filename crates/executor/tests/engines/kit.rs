@@ -91,6 +91,7 @@ impl Kit {
             mcp_servers: vec![everything()],
             agent_skills: vec![skill],
             program: None,
+            containers: Vec::new(),
         };
         let job = Assignment {
             id: AttemptId { run_id: RunId::generate(), attempt: 1 },

@@ -39,6 +39,7 @@ impl Made {
             tools: Vec::new(),
             overrides: Vec::new(),
             servers: Vec::new(),
+            containers: Vec::new(),
             skills: Vec::new(),
             python: PythonNeeds::default(),
             permissions: Permissions::default(),

@@ -42,6 +42,10 @@ pub(super) struct Document {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub mcp_servers: Vec<Server>,
+    /// Containers whose tools belong to this toolset.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub containers: Vec<Container>,
     /// Agent Skills. Folders below `skills/` with a `SKILL.md` are found without being listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -159,6 +163,111 @@ pub(super) struct Server {
     pub description: Option<String>,
 }
 
+/// An image whose programs are tools. Its variables may refer to others: `${VAR}`.
+#[derive(Default, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields, extend("oneOf" = [{ "required": ["image"] }, { "required": ["build"] }]))]
+pub(super) struct Container {
+    /// Its id inside the toolset.
+    #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]{0,63}$"))]
+    pub id: String,
+    /// The image, by name or by digest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub image: Option<String>,
+    /// A folder of the bundle with a `Containerfile` or a `Dockerfile`, in place of an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub build: Option<String>,
+    /// What is started; what the image says if absent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default, length(max = 200))]
+    pub command: Vec<String>,
+    /// Its environment.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(default)]
+    pub env: BTreeMap<String, String>,
+    /// What it may do besides reading and writing the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<ContainerPermissions>,
+    /// What it may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// Its tools. If there are none, they are what the image says in its label `io.kitbag.tools`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default, length(max = 500))]
+    pub tools: Vec<ContainerTool>,
+    /// Whether it is used; true unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// A tool that is a command in a container. It reads its arguments as JSON from its standard input, or from the file that `KITBAG_ARGS_FILE`
+/// names, and writes its result as JSON to the file that `KITBAG_RESULT_FILE` names.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct ContainerTool {
+    /// Its id inside the toolset, unique without regard to case.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"))]
+    pub id: String,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 120))]
+    pub name: Option<String>,
+    /// What a model reads about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The JSON Schema of its arguments.
+    pub input_schema: Map<String, Value>,
+    /// The JSON Schema of its result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Map<String, Value>>,
+    /// What is started, in place of the container's own command.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default, length(max = 200))]
+    pub command: Vec<String>,
+    /// Whether a person is asked before each call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requires_confirmation: Option<bool>,
+    /// Whether it is there at all; true unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// How its results are shown: a renderer's `type` and its configuration together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "legacy_renderer")]
+    pub renderer: Option<Map<String, Value>>,
+}
+
+/// What a container may do besides reading and writing the workspace.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct ContainerPermissions {
+    /// Reach the network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<bool>,
+}
+
+/// What a container may use.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Limits {
+    /// Memory in bytes, or as `256m` or `2g`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "memory")]
+    pub memory: Option<Value>,
+    /// Processors, in parts if need be: 0.5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "cpus")]
+    pub cpus: Option<Value>,
+    /// Processes and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65536))]
+    pub pids: Option<u64>,
+    /// Seconds that a call may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub seconds: Option<u64>,
+}
+
 /// A folder with a `SKILL.md`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -203,6 +312,16 @@ fn manifest_version(_: &mut SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "enum": ["1", 1], "default": "1" })
 }
 
+fn memory(_: &mut SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "anyOf": [{ "type": "integer", "minimum": 6_291_456 }, { "type": "string", "pattern": "^[0-9]+[kKmMgG]?$" }]
+    })
+}
+
+fn cpus(_: &mut SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "number", "minimum": 0.01, "maximum": 1024 })
+}
+
 fn server_type(_: &mut SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "enum": ["stdio", "sse", "streamable-http", "http"] })
 }
@@ -241,11 +360,15 @@ pub fn schema() -> Value {
 }
 
 /// The parts of a manifest, as the schema calls them, with their keys.
-pub(super) const PARTS: [(&str, &[Key]); 7] = [
+pub(super) const PARTS: [(&str, &[Key]); 11] = [
     ("", keys::TOP),
     ("Tool", keys::TOOL),
     ("ToolOverride", keys::OVERRIDE),
     ("Server", keys::SERVER),
+    ("Container", keys::CONTAINER),
+    ("ContainerTool", keys::CONTAINER_TOOL),
+    ("ContainerPermissions", keys::CONTAINER_PERMISSIONS),
+    ("Limits", keys::LIMITS),
     ("Skill", keys::SKILL),
     ("Python", keys::PYTHON),
     ("Permissions", keys::PERMISSIONS),

@@ -11,6 +11,7 @@ pub(super) const TOP: &[Key] = &[
     Key::new("tools"),
     Key::new("tool_overrides"),
     Key::new("mcp_servers"),
+    Key::new("containers"),
     Key::new("skills"),
     Key::new("python"),
     Key::new("permissions"),
@@ -50,6 +51,34 @@ pub(super) const SERVER: &[Key] = &[
     Key::new("requires_confirmation"),
     Key::new("description"),
 ];
+
+pub(super) const CONTAINER: &[Key] = &[
+    Key::new("id"),
+    Key::new("image"),
+    Key::new("build"),
+    Key::new("command"),
+    Key::new("env"),
+    Key::new("permissions"),
+    Key::new("limits"),
+    Key::new("tools"),
+    Key::new("enabled"),
+];
+
+pub(super) const CONTAINER_TOOL: &[Key] = &[
+    Key::new("id"),
+    Key::new("name"),
+    Key::new("description"),
+    Key::new("input_schema"),
+    Key::new("output_schema"),
+    Key::new("command"),
+    Key::new("requires_confirmation"),
+    Key::new("enabled"),
+    Key::new("renderer"),
+];
+
+pub(super) const CONTAINER_PERMISSIONS: &[Key] = &[Key::new("network")];
+
+pub(super) const LIMITS: &[Key] = &[Key::new("memory"), Key::new("cpus"), Key::new("pids"), Key::new("seconds")];
 
 pub(super) const SKILL: &[Key] = &[Key::new("id"), Key::new("path"), Key::new("enabled")];
 

@@ -3,6 +3,7 @@
 //! Reading tells everything that is wrong at once, each with its place; writing gives one text for one definition. Whether
 //! the files that a manifest names exist is for whoever has the files: see [`Read::references`].
 
+mod containers;
 mod document;
 mod keys;
 mod overrides;

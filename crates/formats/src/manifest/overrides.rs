@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use kitbag_model::{
-    Description, DisplayName, LocalToolId, McpServer, Override, OverrideKey, PythonTool, RendererError, Rendering,
-    ToolId, ToolsetId, renderer,
+    Container, Description, DisplayName, LocalToolId, McpServer, Override, OverrideKey, PythonTool, RendererError,
+    Rendering, ToolId, ToolsetId, renderer,
 };
 use serde_json::{Map, Value as Json};
 
@@ -14,6 +14,22 @@ use crate::yaml::{Fields, Node, Place, Value};
 
 /// Every pattern is held against every tool, each time that tools are listed.
 const MOST_PATTERNS: usize = 100;
+
+/// What a manifest has that overrides may be about.
+pub(super) struct Known<'a> {
+    pub(super) tools: &'a [PythonTool],
+    pub(super) servers: &'a [McpServer],
+    pub(super) containers: &'a [Container],
+}
+
+impl Known<'_> {
+    /// Whether there is such a tool, or may be: an image may say itself which it has.
+    fn has_tool(&self, id: &str) -> bool {
+        let of_containers = self.containers.iter().flat_map(|container| &container.tools).map(|tool| &tool.id);
+        self.containers.iter().any(|container| container.tools.is_empty())
+            || self.tools.iter().map(|tool| &tool.id).chain(of_containers).any(|known| known.as_str() == id)
+    }
+}
 
 /// A renderer that a tool brings in the old way.
 pub(super) struct Legacy {
@@ -83,8 +99,7 @@ pub(super) fn read(
     top: &Fields<'_>,
     toolset: &ToolsetId,
     legacy: Vec<Legacy>,
-    tools: &[PythonTool],
-    servers: &[McpServer],
+    known: &Known<'_>,
 ) -> Vec<(OverrideKey, Override)> {
     let old = |legacy: &Legacy| Override { rendering: Some(legacy.rendering.clone()), ..Override::default() };
     let mut all: Vec<(OverrideKey, Override)> = legacy.iter().map(|legacy| (legacy.key.clone(), old(legacy))).collect();
@@ -98,7 +113,7 @@ pub(super) fn read(
         if !seen.first(manifest.reader, key.as_str(), at, &format!("the override of \"{key}\"")) {
             continue;
         }
-        warn_of_nothing(manifest, &key, at, toolset, tools, servers);
+        warn_of_nothing(manifest, &key, at, toolset, known);
         if value.is_empty() {
             manifest.reader.warn(at, format!("the override of \"{key}\" overrides nothing"));
         }
@@ -181,17 +196,16 @@ fn warn_of_nothing(
     key: &OverrideKey,
     at: Place,
     toolset: &ToolsetId,
-    tools: &[PythonTool],
-    servers: &[McpServer],
+    known: &Known<'_>,
 ) {
     let namespace = key.namespace();
-    let is_server = servers.iter().any(|server| server.id.as_str() == namespace);
+    let is_server = known.servers.iter().any(|server| server.id.as_str() == namespace);
     if key.is_pattern() || is_server {
         return;
     }
     if namespace != toolset.as_str() {
         manifest.reader.warn(at, format!("the override of \"{key}\" is for a server that this manifest does not have"));
-    } else if !tools.iter().any(|tool| tool.id.as_str() == key.tool()) {
+    } else if !known.has_tool(key.tool()) {
         manifest.reader.warn(at, format!("the override of \"{key}\" is for a tool that this manifest does not have"));
     }
 }

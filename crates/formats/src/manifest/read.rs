@@ -78,15 +78,7 @@ impl Manifest<'_, '_> {
         if matches!(&root.value, Value::Scalar { text, plain } if Scalar::of(text, *plain) == Scalar::Null) {
             return None;
         }
-        let top = self.reader.any_fields(root, TOP, keys::TOP)?;
-        let reserved = top.others(&[]).find(|entry| entry.key == "containers");
-        if let Some(entry) = reserved {
-            self.reader.problem(
-                entry.at,
-                "\"containers\" is reserved for tools that run in containers, which are not supported yet; remove it",
-            );
-        }
-        let top = self.reader.fields_but(root, TOP, keys::TOP, &["containers"])?;
+        let top = self.reader.fields(root, TOP, keys::TOP)?;
         self.manifest_version(&top);
         let id = self.required(&top, "id");
         let name = self.required(&top, "name");
@@ -94,10 +86,18 @@ impl Manifest<'_, '_> {
         let description = self.reader.parsed_of(&top, "description");
         // The rest is read even where the id is missing, so that its problems are told too.
         let scope = id.clone().unwrap_or_else(placeholder_id);
-        let (tools, legacy) = self.tools(&top, &scope);
+        let mut seen = Seen::default();
+        let (tools, mut legacy) = self.tools(&top, &scope, &mut seen);
+        let containers = self.containers(&top, &scope, &mut seen, &mut legacy);
         let servers = self.servers(&top);
         let skills = self.skills(&top);
-        let overrides = overrides::read(&mut self, &top, &scope, legacy, &tools, &servers);
+        let overrides = overrides::read(
+            &mut self,
+            &top,
+            &scope,
+            legacy,
+            &overrides::Known { tools: &tools, servers: &servers, containers: &containers },
+        );
         let python = self.python(&top);
         let permissions = self.permissions(&top);
         let definition = Definition {
@@ -108,6 +108,7 @@ impl Manifest<'_, '_> {
             tools,
             overrides,
             servers,
+            containers,
             skills,
             python,
             permissions,
@@ -137,8 +138,13 @@ impl Manifest<'_, '_> {
     }
 
     /// The tools, and the renderers that they bring in the old way.
-    fn tools<'n>(&mut self, top: &Fields<'n>, scope: &ToolsetId) -> (Vec<PythonTool>, Vec<overrides::Legacy>) {
-        let (mut tools, mut legacy, mut seen) = (Vec::new(), Vec::new(), Seen::default());
+    fn tools<'n>(
+        &mut self,
+        top: &Fields<'n>,
+        scope: &ToolsetId,
+        seen: &mut Seen,
+    ) -> (Vec<PythonTool>, Vec<overrides::Legacy>) {
+        let (mut tools, mut legacy) = (Vec::new(), Vec::new());
         for (node, what) in self.reader.items(top, "tools") {
             let Some(fields) = self.reader.fields(node, &what, keys::TOOL) else { continue };
             let id: Option<kitbag_model::LocalToolId> = self.required(&fields, "id");
@@ -153,7 +159,7 @@ impl Manifest<'_, '_> {
             let rendering = overrides::legacy(self, &fields);
             let name = self.reader.parsed_of(&fields, "name");
             let description = self.reader.parsed_of(&fields, "description");
-            let input_schema = self.input_schema(&fields);
+            let input_schema = self.schema(&fields, "input_schema");
             let requires_confirmation = self.reader.bool_of(&fields, "requires_confirmation");
             let enabled = self.reader.bool_of(&fields, "enabled").unwrap_or(true);
             if let (Some(id), Some((rendering, at))) = (&id, rendering) {
@@ -174,8 +180,12 @@ impl Manifest<'_, '_> {
         (tools, legacy)
     }
 
-    fn input_schema(&mut self, fields: &Fields<'_>) -> Option<serde_json::Map<String, serde_json::Value>> {
-        let (node, what) = (fields.get("input_schema")?, fields.path("input_schema"));
+    pub(super) fn schema(
+        &mut self,
+        fields: &Fields<'_>,
+        name: &str,
+    ) -> Option<serde_json::Map<String, serde_json::Value>> {
+        let (node, what) = (fields.get(name)?, fields.path(name));
         let schema = self.reader.json_map(node, &what)?;
         if schema.get("type").is_some_and(|kind| kind != "object") {
             self.reader.problem(node.at, format!("{what} must be the schema of an object: type: object"));
@@ -236,12 +246,12 @@ impl Manifest<'_, '_> {
             .collect()
     }
 
-    fn map(&mut self, fields: &Fields<'_>, name: &str) -> BTreeMap<String, String> {
+    pub(super) fn map(&mut self, fields: &Fields<'_>, name: &str) -> BTreeMap<String, String> {
         self.reader.texts(fields, name).into_iter().map(|(entry, text)| (entry.key.clone(), text)).collect()
     }
 
     /// Tells what is wrong with a launch where it is. The lines of values are not repeated: they may hold secrets.
-    fn launch_problem(&mut self, fields: &Fields<'_>, error: &LaunchError) {
+    pub(super) fn launch_problem(&mut self, fields: &Fields<'_>, error: &LaunchError) {
         let message = match error.field {
             LaunchField::Server => format!("{} {}", fields.what, error.reason),
             LaunchField::Type => format!("{}: {}", fields.path("type"), error.reason),
@@ -282,7 +292,7 @@ impl Manifest<'_, '_> {
             let Some(fields) = self.reader.fields(node, &what, keys::SKILL) else { continue };
             let id: Option<kitbag_model::SkillId> = self.required(&fields, "id");
             let path = match fields.get("path") {
-                Some(node) => self.skill_path(node, &fields.path("path")),
+                Some(node) => self.folder(node, &fields.path("path")),
                 None => id.as_ref().map(SkillRef::default_path),
             };
             let enabled = self.reader.bool_of(&fields, "enabled").unwrap_or(true);
@@ -297,8 +307,8 @@ impl Manifest<'_, '_> {
         skills
     }
 
-    /// The folder of a skill. `./` in front and `/` behind are how people write folders.
-    fn skill_path(&mut self, node: &Node, what: &str) -> Option<kitbag_model::WorkPath> {
+    /// A folder of the toolset. `./` in front and `/` behind are how people write folders.
+    pub(super) fn folder(&mut self, node: &Node, what: &str) -> Option<kitbag_model::WorkPath> {
         let text = self.reader.text(node, what)?;
         let plain = text.strip_prefix("./").unwrap_or(text);
         match plain.strip_suffix('/').unwrap_or(plain).parse() {

@@ -1,8 +1,11 @@
 //! Writing a manifest: one text for one definition.
 
-use kitbag_model::{Definition, Launch, McpServer, Override, OverrideKey, PythonTool, SkillRef, Template};
+use kitbag_model::{
+    Container, ContainerLimits, ContainerTool, Definition, ImageSource, Launch, McpServer, Override, OverrideKey,
+    PythonTool, SkillRef, Template,
+};
 
-use super::document::{Document, Permissions, Python, Server, Skill, Tool, ToolOverride};
+use super::document::{self, Document, Permissions, Python, Server, Skill, Tool, ToolOverride};
 use crate::yaml::emit;
 
 /// The manifest of a definition. Reading it gives the same definition.
@@ -16,6 +19,7 @@ pub fn write(definition: &Definition) -> String {
         tools: definition.tools.iter().map(tool).collect(),
         tool_overrides: definition.overrides.iter().map(tool_override).collect(),
         mcp_servers: definition.servers.iter().map(server).collect(),
+        containers: definition.containers.iter().map(container).collect(),
         skills: definition.skills.iter().map(skill).collect(),
         python: python(definition),
         permissions: permissions(definition),
@@ -78,6 +82,59 @@ fn server(server: &McpServer) -> Server {
         }
     }
     written
+}
+
+fn container(container: &Container) -> document::Container {
+    let mut written = document::Container {
+        id: container.id.to_string(),
+        command: container.command.clone(),
+        env: container.env.iter().map(|(name, value)| (name.clone(), value.to_string())).collect(),
+        permissions: container.network.then_some(document::ContainerPermissions { network: Some(true) }),
+        limits: limits(&container.limits),
+        tools: container.tools.iter().map(container_tool).collect(),
+        enabled: unless_true(container.enabled),
+        ..document::Container::default()
+    };
+    match &container.source {
+        ImageSource::Image(name) => written.image = Some(name.to_string()),
+        ImageSource::Build(folder) => written.build = Some(folder.to_string()),
+    }
+    written
+}
+
+fn limits(limits: &ContainerLimits) -> Option<document::Limits> {
+    (*limits != ContainerLimits::default()).then(|| document::Limits {
+        memory: limits.memory.map(memory),
+        cpus: limits.milli_cpus.map(|thousandths| match thousandths % 1000 {
+            0 => (thousandths / 1000).into(),
+            _ => (thousandths as f64 / 1000.0).into(),
+        }),
+        pids: limits.pids,
+        seconds: limits.seconds,
+    })
+}
+
+/// As people write it, where it is a round number.
+fn memory(bytes: u64) -> serde_json::Value {
+    match bytes {
+        _ if bytes.is_multiple_of(1 << 30) => format!("{}g", bytes >> 30).into(),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20).into(),
+        _ => bytes.into(),
+    }
+}
+
+fn container_tool(tool: &ContainerTool) -> document::ContainerTool {
+    document::ContainerTool {
+        id: tool.id.to_string(),
+        name: tool.name.as_ref().map(ToString::to_string),
+        description: tool.description.as_ref().map(ToString::to_string),
+        input_schema: tool.input_schema.clone(),
+        output_schema: tool.output_schema.clone(),
+        command: tool.command.clone(),
+        requires_confirmation: tool.requires_confirmation,
+        enabled: unless_true(tool.enabled),
+        renderer: None,
+    }
 }
 
 fn skill(skill: &SkillRef) -> Skill {

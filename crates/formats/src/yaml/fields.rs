@@ -159,19 +159,8 @@ impl<'s> Reader<'s> {
 
     /// The map's fields, after a look for keys that nobody knows.
     pub(crate) fn fields<'n>(&mut self, node: &'n Node, what: &str, keys: &'static [Key]) -> Option<Fields<'n>> {
-        self.fields_but(node, what, keys, &[])
-    }
-
-    /// The same, where somebody else has looked at some keys already.
-    pub(crate) fn fields_but<'n>(
-        &mut self,
-        node: &'n Node,
-        what: &str,
-        keys: &'static [Key],
-        judged: &[&str],
-    ) -> Option<Fields<'n>> {
         let fields = self.any_fields(node, what, keys)?;
-        for (index, entry) in fields.entries.iter().enumerate().filter(|(_, e)| !judged.contains(&e.key.as_str())) {
+        for (index, entry) in fields.entries.iter().enumerate() {
             let Some(key) = keys.iter().find(|key| key.is(&entry.key)) else {
                 // Looking for the nearest key takes time that a map of a hundred thousand keys must not get.
                 if self.untold > 0 {

@@ -116,6 +116,11 @@ impl Keeper {
         [("own user", self.own_user), ("control group", self.group)]
     }
 
+    /// The user id under which [`Self::tree`] shows what is root's, if it does.
+    pub fn shows_as(&self) -> Option<u32> {
+        self.outside.then_some(super::porter::NOBODY)
+    }
+
     /// A folder, to be put into a house or a call. Each is good for one.
     pub async fn tree(&self, path: &Path) -> Result<OwnedFd, KeeperError> {
         let socket = if self.outside { &self.porter } else { &self.inner };

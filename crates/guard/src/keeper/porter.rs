@@ -16,7 +16,7 @@ use super::wire::{Reply, Request, receive, send};
 use super::{cgroup, inside, sys};
 
 /// The user id of tools when the server is root. It belongs to nobody: "kitb" in ASCII.
-const NOBODY: u32 = 0x6b69_7462;
+pub(super) const NOBODY: u32 = 0x6b69_7462;
 
 /// A child that waits in its new user namespace.
 struct Insider {

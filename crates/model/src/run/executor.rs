@@ -146,6 +146,8 @@ pub struct Executor {
     pub engines: Vec<FoundEngine>,
     /// How many runs it does at once.
     pub capacity: u32,
+    /// Whether there is an engine on its machine that runs containers.
+    pub containers: bool,
     /// The hash of its secret.
     pub hash: SecretHash,
     /// When it came in.
@@ -204,6 +206,7 @@ mod tests {
             labels: Vec::new(),
             engines: Vec::new(),
             capacity: 1,
+            containers: false,
             hash: secret.hash(),
             created_at: Timestamp::now(),
             last_seen_at: None,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::apply::Application;
-use super::config::{RunConfig, RunName};
+use super::config::{RunConfig, RunName, ToolsExecution};
 use super::renderings::RunRenderings;
 use super::state::{RunError, RunState};
 use super::trace::Trace;
@@ -96,6 +96,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// Whether it needs an executor that runs containers: its toolset has some, and tools run there.
+    pub fn needs_containers(&self, config: &RunConfig) -> bool {
+        config.tools.execution != ToolsExecution::Cloud
+            && self.toolset.as_ref().is_some_and(|toolset| !toolset.containers.is_empty())
+    }
+
     /// What was asked for. It was checked when it was kept.
     pub fn asked(&self) -> Option<RunConfig> {
         RunConfig::read(&self.config).ok()

@@ -88,6 +88,7 @@ impl ToolsetSnapshot {
 
     fn has_tool(&self, id: &LocalToolId) -> bool {
         self.program.iter().flat_map(|program| &program.tools).any(|tool| tool.id == *id)
+            || self.containers.iter().flat_map(|container| &container.tools).any(|tool| tool.id == *id)
     }
 }
 

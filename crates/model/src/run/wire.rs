@@ -13,9 +13,10 @@ use super::config::EngineId;
 use super::event::RunEvent;
 use super::state::RunOutcome;
 use super::trace::Trace;
+use crate::container::{ContainerLimits, ImageSource};
 use crate::hash::ContentHash;
 use crate::id::{ExecutorId, OrgId, RunId};
-use crate::name::LocalToolId;
+use crate::name::{LocalToolId, ServerId};
 use crate::path::WorkPath;
 use crate::python::{Entrypoint, PythonNeeds};
 
@@ -62,6 +63,9 @@ pub enum FromExecutor {
         engines: Vec<FoundEngine>,
         /// How many runs at once.
         capacity: u32,
+        /// Whether there is an engine on its machine that runs containers.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        containers: bool,
         /// The attempts that it works at, or whose results were never acknowledged.
         holding: Vec<AttemptId>,
     },
@@ -182,13 +186,17 @@ pub struct ToolsetSnapshot {
     /// Its tools that Kitbag itself runs, if it has any that are on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramSnapshot>,
+    /// Its containers that have a tool that is on. Only an executor with an engine for them is given such a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<ContainerSnapshot>,
 }
 
 impl ToolsetSnapshot {
     /// All files that it is made of.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
         let skills = self.agent_skills.iter().flat_map(|skill| skill.files.values());
-        skills.chain(self.program.iter().flat_map(|program| program.files.values()))
+        let program = self.program.iter().flat_map(|program| program.files.values());
+        skills.chain(program).chain(self.containers.iter().flat_map(|container| container.files.values()))
     }
 }
 
@@ -218,6 +226,66 @@ pub struct ToolSnapshot {
     pub id: LocalToolId,
     /// Which function it is.
     pub entrypoint: Entrypoint,
+    /// What people call it.
+    pub title: String,
+    /// What a model reads about it.
+    pub description: String,
+    /// The arguments it takes.
+    pub input_schema: Map<String, Value>,
+    /// What it returns, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Map<String, Value>>,
+    /// Whether a person must say yes. On an executor there is nobody to ask.
+    pub requires_confirmation: bool,
+}
+
+/// A container of such a toolset, which a person trusts.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerSnapshot {
+    /// Its id inside the toolset.
+    pub id: ServerId,
+    /// Where its image comes from.
+    pub source: ImageSource,
+    /// The image that it must be; none: its name says so itself, or it is built from files that are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
+    /// What trust in it is bound to.
+    pub fingerprint: ContentHash,
+    /// Whether its tools are called in MCP, in a container that stays.
+    #[serde(default)]
+    pub speaks_mcp: bool,
+    /// What is started; empty: what the image says.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Its variables, with placeholders where values will be.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Whether it reaches the network.
+    #[serde(default)]
+    pub network: bool,
+    /// What it may use.
+    #[serde(default)]
+    pub limits: ContainerLimits,
+    /// The files of the folder that its image is built from, below it.
+    #[serde(default)]
+    pub files: BTreeMap<WorkPath, FileRef>,
+    /// Its tools that are on.
+    pub tools: Vec<ContainedTool>,
+}
+
+/// One tool of a container, as a model sees it: overrides are in it already.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainedTool {
+    /// Its id inside the toolset.
+    pub id: LocalToolId,
+    /// What its image calls it, where it speaks MCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp_name: Option<String>,
+    /// What is started, in place of the container's own command.
+    #[serde(default)]
+    pub command: Vec<String>,
     /// What people call it.
     pub title: String,
     /// What a model reads about it.

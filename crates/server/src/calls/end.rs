@@ -92,6 +92,7 @@ impl Calls {
         lives.iter().for_each(|live| live.end(why.clone()));
         self.0.workers.end_toolset(org, toolset).await;
         all_over(&lives).await;
+        self.0.containers.end_toolset(org, toolset).await;
         self.0.toolsets.keep_environments().await;
     }
 
@@ -102,6 +103,7 @@ impl Calls {
         lives.iter().for_each(|live| live.end(why.clone()));
         all_over(&lives).await;
         self.0.workers.end_chat(org, chat).await;
+        self.0.containers.end_chat(org, chat).await;
     }
 
     /// From now on no call begins.
@@ -119,7 +121,7 @@ impl Calls {
     /// Ends all calls and all workers, because the server does.
     pub(crate) async fn shut_down(&self) {
         self.interrupt().await;
-        self.0.workers.shut_down().await;
+        tokio::join!(self.0.workers.shut_down(), self.0.containers.shut_down());
     }
 
     /// Ends all calls, because the server ends.

@@ -38,7 +38,7 @@ impl Calls {
             Record::Now => Arc::new(Box::pin(self.record_answer(live, outcome)).await?),
             Record::Behind(stand) => self.record_behind(live, call, stand, outcome).await,
         };
-        self.announce(live, call);
+        self.announce(live, call, false);
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl Calls {
 }
 
 /// What a server says of its progress, as those know it who listen to calls.
-fn progress_of(params: &Value) -> Event {
+pub(crate) fn progress_of(params: &Value) -> Event {
     let number = |name: &str| params.get(name).and_then(Value::as_f64);
     let fraction = match (number("progress"), number("total")) {
         (Some(done), Some(total)) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),

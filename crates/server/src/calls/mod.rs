@@ -29,6 +29,7 @@ use std::time::Duration;
 use crate::api::calls::ToolCallView;
 use crate::api::error::ApiError;
 use crate::app::Settings;
+use crate::containers::Containers;
 use crate::events::Events;
 use crate::nodes::Nodes;
 use crate::recent::Recent;
@@ -48,6 +49,7 @@ pub(crate) use behind::Stand;
 pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
 use live::Lives;
+pub(crate) use mcp::progress_of;
 use pace::Pace;
 use places::Places;
 use queue::Queue;
@@ -145,6 +147,7 @@ pub(crate) struct Rooms {
     pub(crate) workspaces: Workspaces,
     pub(crate) toolsets: Toolsets,
     pub(crate) workers: Workers,
+    pub(crate) containers: Containers,
     pub(crate) servers: Servers,
     pub(crate) events: Events,
     pub(crate) stage: Stage,
@@ -161,6 +164,7 @@ struct Inner {
     workspaces: Workspaces,
     toolsets: Toolsets,
     workers: Workers,
+    containers: Containers,
     servers: Servers,
     events: Events,
     stage: Stage,
@@ -198,13 +202,14 @@ impl Calls {
     }
 
     pub(crate) fn new(settings: &Settings, store: &Store, rooms: Rooms) -> Self {
-        let Rooms { workspaces, toolsets, workers, servers, events, stage, rules, nodes } = rooms;
+        let Rooms { workspaces, toolsets, workers, containers, servers, events, stage, rules, nodes } = rooms;
         let settings = settings.calls.clone();
         Self(Arc::new(Inner {
             store: store.clone(),
             workspaces,
             toolsets,
             workers,
+            containers,
             servers,
             events,
             stage,

@@ -15,6 +15,7 @@ use kitbag_model::{
 };
 use kitbag_python::{Job, Program};
 use kitbag_runner::Ran;
+use kitbag_store::StoreError;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -25,8 +26,9 @@ use super::live::{Live, NotTaken};
 use super::places::Running;
 use super::plan::BlobsOf;
 use super::queue::Ticket;
-use super::{Calls, Company, hear, traced};
+use super::{Calls, Company, MOST_RESULT_BYTES, hear, traced};
 use crate::api::error::{ApiError, Code};
+use crate::containers::{Around, Contained};
 use crate::edge::words;
 use crate::ops::numbers;
 use crate::rules::Quota;
@@ -101,19 +103,11 @@ impl Calls {
         match &callable.runs {
             Runs::Mcp { server, tool } => self.run_mcp(live, call, callable, record, (server, tool)).await,
             // Boxed, since the calls of servers are the many, and should not have room for this.
-            Runs::Python { program, entrypoint } => {
-                Box::pin(self.run_python(live, call, callable, (program, entrypoint))).await
-            }
+            Runs::Python { .. } | Runs::Container(_) => Box::pin(self.run_in_workspace(live, call, callable)).await,
         }
     }
 
-    async fn run_python(
-        &self,
-        live: &Live,
-        call: Arc<ToolCall>,
-        callable: &Callable,
-        (program, entrypoint): (&Program, &Entrypoint),
-    ) -> Result<(), RunError> {
+    async fn run_in_workspace(&self, live: &Live, call: Arc<ToolCall>, callable: &Callable) -> Result<(), RunError> {
         let (org, chat, id) = &live.key;
         let until = Instant::now() + self.0.nodes.patience();
         let lease = loop {
@@ -141,24 +135,28 @@ impl Calls {
             let why = "the chat went to another branch, with another workspace, before it was this call's turn";
             return self.end_unrun(org, *chat, *id, &CallError::new(CallErrorCode::Interrupted, why)).await;
         };
-        let ran = self.work(live, &call, program, entrypoint, folder).await;
+        let ran = match &callable.runs {
+            Runs::Python { program, entrypoint } => self.work(live, &call, program, entrypoint, folder).await,
+            Runs::Container(what) => self.work_in_container(live, &call, what, folder).await,
+            Runs::Mcp { .. } => return Err(RunError::Defect("a server's tool needs no workspace".to_owned())),
+        };
         let left_running = ran.left_running;
         let outcome = self.outcome(org, &lease, &call, callable, ran).await?;
         let call = self.record_end(&lease, *id, pre.as_ref(), outcome).await?;
         drop(holding);
         drop(lease);
-        self.announce(live, Arc::new(call));
+        self.announce(live, Arc::new(call), matches!(callable.runs, Runs::Container(_)));
         if left_running {
             self.tell_processes(org, *chat).await;
         }
         Ok(())
     }
 
-    /// Says that a call is over, and how it ended.
-    pub(super) fn announce(&self, live: &Live, call: Arc<ToolCall>) {
+    /// Says that a call is over, and how it ended. `contained` says that it was one of a container's tool.
+    pub(super) fn announce(&self, live: &Live, call: Arc<ToolCall>, contained: bool) {
         let error = call.outcome.error.as_ref();
         tracing::info!(status = %call.status, code = error.map(|error| error.code.as_str()), "a call is over");
-        numbers::ended(&call);
+        numbers::ended(&call, contained);
         self.tell(&live.key.0, &call);
         live.ended(call);
     }
@@ -190,13 +188,23 @@ impl Calls {
         };
         let (sender, heard) = mpsc::unbounded_channel();
         tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), live.company.clone(), heard));
-        let mut ran = kitbag_runner::run(&self.0.workers, program, job, sender, live.stop()).await;
-        if let (Err(error), Some(why)) = (&mut ran.result, live.why())
-            && matches!(error.code, CallErrorCode::Cancelled | CallErrorCode::Interrupted)
-        {
-            *error = why;
-        }
-        ran
+        let ran = kitbag_runner::run(&self.0.workers, program, job, sender, live.stop()).await;
+        with_reason(live, ran)
+    }
+
+    async fn work_in_container(&self, live: &Live, call: &ToolCall, what: &Contained, folder: PathBuf) -> Ran {
+        let (heard, pieces) = mpsc::unbounded_channel();
+        tokio::spawn(hear::pass_on(self.0.events.clone(), live.key.clone(), live.company.clone(), pieces));
+        let around = Around {
+            org: &live.key.0,
+            call,
+            workspace: &folder,
+            deadline: self.0.settings.tool_timeout,
+            most_result: MOST_RESULT_BYTES,
+            heard,
+            stop: live.stop(),
+        };
+        with_reason(live, self.0.containers.call(what, around).await)
     }
 
     /// What is kept of what came back.
@@ -286,6 +294,16 @@ impl Calls {
     }
 }
 
+/// What was heard of the end, with the reason that somebody gave for it.
+fn with_reason(live: &Live, mut ran: Ran) -> Ran {
+    if let (Err(error), Some(why)) = (&mut ran.result, live.why())
+        && matches!(error.code, CallErrorCode::Cancelled | CallErrorCode::Interrupted)
+    {
+        *error = why;
+    }
+    ran
+}
+
 /// What comes of a call, also of one that panics: that is a defect, and its record must end all the same.
 fn unless_it_panics<F>(mut running: Pin<&mut F>) -> impl Future<Output = Result<(), RunError>>
 where
@@ -304,7 +322,7 @@ pub(super) enum RunError {
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
-    Store(#[from] kitbag_store::StoreError),
+    Store(#[from] StoreError),
     #[error("{0}")]
     Defect(String),
 }
@@ -323,6 +341,18 @@ impl RunError {
                 CallError::new(CallErrorCode::Interrupted, error.to_string())
             }
             Self::Workspace(WorkspaceError::NoChat) => CallError::new(CallErrorCode::Cancelled, "the chat was deleted"),
+            Self::Workspace(WorkspaceError::Cas(CasError::Distant { .. })) => {
+                let why = "the store of the files did not answer; if the tool ran, what it left in the workspace is kept with the next change";
+                CallError::new(CallErrorCode::Unavailable, why)
+            }
+            Self::Store(StoreError::Unavailable(_))
+            | Self::Workspace(WorkspaceError::Store(StoreError::Unavailable(_))) => {
+                let why = "the database did not answer; if the tool ran, what came of it was not kept";
+                CallError::new(CallErrorCode::Unavailable, why)
+            }
+            Self::Store(StoreError::LeaseLost) | Self::Workspace(WorkspaceError::Store(StoreError::LeaseLost)) => {
+                CallError::new(CallErrorCode::Interrupted, WorkspaceError::Lost.to_string())
+            }
             _ => CallError::new(CallErrorCode::Internal, "something went wrong around the tool; the log has the cause"),
         }
     }

@@ -14,6 +14,11 @@ impl Calls {
     /// the data folder alone.
     pub(crate) async fn take_up(&self) -> Result<(), StoreError> {
         self.cut_off(self.0.nodes.home()).await?;
+        self.look_after_waiting().await
+    }
+
+    /// Ends calls that wait for a yes when their time is up, whoever asked for them.
+    pub(crate) async fn look_after_waiting(&self) -> Result<(), StoreError> {
         for org in self.0.store.system().await?.organization_ids().await? {
             self.expire(&org).await?;
             let ends = self.0.store.read(&org).await?.pending_ends().await?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use kitbag_container::{Engine, sockets};
 use kitbag_guard::process::Spec;
 use kitbag_guard::sandbox;
 
@@ -63,11 +64,11 @@ impl Check {
     }
 }
 
-/// Everything but the database: the data folder, the disk, Python, uv, and each layer of the sandbox.
+/// Everything but the database: the data folder, the disk, Python, uv, the container engine, and each layer of the sandbox.
 pub async fn machine(data: &Path) -> Vec<Check> {
     let keeper = KEEPER.map(Into::into);
-    let (python, uv, layers) = tokio::join!(python(), uv(), sandbox::layers(&keeper, data));
-    let mut checks = vec![data_folder(data), disk(data), python, uv];
+    let (python, uv, engine, layers) = tokio::join!(python(), uv(), engine(), sandbox::layers(&keeper, data));
+    let mut checks = vec![data_folder(data), disk(data), python, uv, engine];
     checks.extend(layers.into_iter().map(|layer| match layer.found {
         Ok(found) => Check::good(layer.name, found),
         Err(reason) => Check::wrong(layer.name, Verdict::Missing, reason, layer.advice),
@@ -142,6 +143,23 @@ async fn python() -> Check {
         found = if found.is_empty() { said } else { found };
     }
     Check::wrong("python", Verdict::Missing, found, advice)
+}
+
+/// The engine that runs tools in containers.
+async fn engine() -> Check {
+    let advice = "install podman or Docker and start its service, or point DOCKER_HOST at its socket; tools in containers need it";
+    let found = match sockets(|name| std::env::var(name).ok()) {
+        Ok(sockets) => Engine::find(&sockets).await,
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(engine) => {
+            let rights = if engine.is_rootless() { ", without root" } else { "" };
+            let (kind, version) = (engine.kind(), engine.version());
+            Check::good("containers", format!("{kind} {version}{rights} at {}", engine.socket().display()))
+        }
+        Err(error) => Check::wrong("containers", Verdict::Missing, error.to_string(), advice),
+    }
 }
 
 async fn uv() -> Check {

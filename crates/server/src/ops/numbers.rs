@@ -25,7 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const TICKS: f64 = 100.0;
 
 /// Who runs tools.
-const PROVIDERS: [&str; 3] = ["builtin", "toolset", "mcp"];
+const PROVIDERS: [&str; 4] = ["builtin", "toolset", "mcp", "container"];
+
+/// The place of containers among them.
+const CONTAINER: usize = 3;
 
 fn provider(tool: &ToolId) -> usize {
     match tool {
@@ -36,7 +39,7 @@ fn provider(tool: &ToolId) -> usize {
 }
 
 /// What is counted of calls that go well, which are the many: looked up by words once.
-static WELL: [OnceLock<(Counter, Histogram)>; 3] = [const { OnceLock::new() }; 3];
+static WELL: [OnceLock<(Counter, Histogram)>; 4] = [const { OnceLock::new() }; 4];
 
 fn well(provider: usize) -> &'static (Counter, Histogram) {
     WELL[provider].get_or_init(|| {
@@ -46,9 +49,9 @@ fn well(provider: usize) -> &'static (Counter, Histogram) {
     })
 }
 
-/// A call is over.
-pub(crate) fn ended(call: &ToolCall) {
-    let provider = provider(&call.tool_id);
+/// A call is over. `contained` says that it was one of a container's tool, whose id looks like any of a toolset's.
+pub(crate) fn ended(call: &ToolCall, contained: bool) {
+    let provider = if contained { CONTAINER } else { provider(&call.tool_id) };
     let (counter, seconds) = well(provider);
     match &call.outcome.error {
         None => counter.increment(1),

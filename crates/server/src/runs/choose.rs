@@ -58,13 +58,17 @@ impl Plan {
         Self { me: me.id, all, next, now: Timestamp::now(), left: 0 }
     }
 
-    /// Whether the next run is this executor's, which could take it.
-    pub(super) fn takes(&mut self, config: &RunConfig, since: Timestamp) -> bool {
+    /// Whether the next run is this executor's, which could take it. `contained` says that it needs an engine of containers.
+    pub(super) fn takes(&mut self, config: &RunConfig, contained: bool, since: Timestamp) -> bool {
         if since.plus_seconds(PATIENCE) < self.now {
             return true;
         }
         let selector = &config.execution.selector;
-        let fits = |one: &&mut Standing| one.has_room() && selector.admits(config.engine.id, &one.executor.candidate());
+        let fits = |one: &&mut Standing| {
+            one.has_room()
+                && selector.admits(config.engine.id, &one.executor.candidate())
+                && (one.executor.containers || !contained)
+        };
         let best = self.all.iter_mut().filter(fits).reduce(|best, one| if one.is_before(best) { one } else { best });
         let Some(best) = best else { return true };
         best.held += 1;
@@ -94,6 +98,7 @@ mod tests {
             labels: Vec::new(),
             engines: vec![FoundEngine { id: EngineId::Codex, version: "1".to_owned() }],
             capacity,
+            containers: false,
             hash: SecretHash::from_hex(&"0".repeat(64)).unwrap(),
             created_at: Timestamp::EPOCH,
             last_seen_at: None,
@@ -108,7 +113,7 @@ mod tests {
         let config = RunConfig::read(&config).unwrap();
         let share = |one: &Standing| {
             let mut plan = Plan::new(&one.executor, &one.home, all.to_vec());
-            (0..runs).filter(|_| plan.takes(&config, since)).count()
+            (0..runs).filter(|_| plan.takes(&config, false, since)).count()
         };
         all.iter().map(share).collect()
     }

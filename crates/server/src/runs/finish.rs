@@ -1,18 +1,23 @@
 //! The end of a run: what came of it, and the files that it left, which may become the chat's next state.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kitbag_cas::CasError;
 use kitbag_model::run::wire::{AttemptId, FileRef, FromServer};
 use kitbag_model::run::{Run, RunError, RunEventKind, RunOutcome, RunState};
 use kitbag_model::{Manifest, OrgId, RunId, WorkPath};
 use kitbag_store::NotHeld;
+use tokio::time::{Instant, sleep};
 
 use super::AgentRuns;
 use super::link::{Link, Over};
 use crate::api::error::ApiError;
 use crate::nodes::NodeAnswer;
 use crate::workspaces::{Ended, Lease, RunEndError, WorkspaceError};
+
+/// How long is waited before it is looked again who holds a chat.
+const ELSEWHERE: Duration = Duration::from_millis(200);
 
 const BY_HAND: &str = "the files that it left are kept, and can be brought into the chat by hand";
 
@@ -106,19 +111,21 @@ impl AgentRuns {
     }
 
     /// Makes what a run left the chat's next state, if the chat still stands where the run began. If not, why. Another node does it, if that
-    /// holds the chat.
+    /// holds the chat; if it does not hold it any more, who does by then.
     async fn apply(&self, org: &OrgId, run: &Run, manifest: &Manifest) -> Option<String> {
-        match self.0.workspaces.edit(org, run.chat_id).await {
-            Err(error @ WorkspaceError::Elsewhere(_)) => self.apply_elsewhere(org, run, &error).await,
-            lease => self.apply_here(run, manifest, lease).await,
-        }
-    }
-
-    async fn apply_elsewhere(&self, org: &OrgId, run: &Run, error: &WorkspaceError) -> Option<String> {
-        let WorkspaceError::Elsewhere(node) = error else { return Some(error.to_string()) };
-        match self.0.nodes.ask_to_apply(&self.0.servers, node, org, run.id).await {
-            NodeAnswer::Done(said) => Some(said).filter(|said| !said.is_empty()),
-            NodeAnswer::Refused | NodeAnswer::Unknown => Some(format!("{error}; {BY_HAND}")),
+        let until = Instant::now() + self.0.nodes.patience();
+        loop {
+            let node = match self.0.workspaces.edit(org, run.chat_id).await {
+                Err(WorkspaceError::Elsewhere(node)) => node,
+                lease => return self.apply_here(run, manifest, lease).await,
+            };
+            match self.0.nodes.ask_to_apply(&self.0.servers, &node, org, run.id).await {
+                NodeAnswer::Done(said) => return Some(said).filter(|said| !said.is_empty()),
+                NodeAnswer::Refused if Instant::now() < until => sleep(ELSEWHERE).await,
+                NodeAnswer::Refused | NodeAnswer::Unknown => {
+                    return Some(format!("{}; {BY_HAND}", WorkspaceError::Elsewhere(node)));
+                }
+            }
         }
     }
 

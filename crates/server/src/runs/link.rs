@@ -109,7 +109,7 @@ impl Link {
     async fn greet(&mut self) -> Result<(), Over> {
         let hello =
             timeout(GREETING, self.hear()).await.map_err(|_| Over::Wrong("it did not say hello".to_owned()))??;
-        let FromExecutor::Hello { protocol, version, mut engines, capacity, holding } = hello else {
+        let FromExecutor::Hello { protocol, version, mut engines, capacity, containers, holding } = hello else {
             return Err(Over::Wrong("the first message must be hello".to_owned()));
         };
         if protocol != PROTOCOL {
@@ -120,7 +120,7 @@ impl Link {
         let version: String = version.chars().filter(|c| !c.is_control()).take(60).collect();
         let capacity = capacity.clamp(1, run::executor::MOST_CAPACITY);
         let mut tx = self.runs.0.store.write(&self.home).await?;
-        tx.executor_said(self.executor.id, &version, &engines, capacity).await?;
+        tx.executor_said(self.executor.id, &version, &engines, capacity, containers).await?;
         // Not merely what was known at the door: it may have been taken out just now.
         let known = tx.executor(self.executor.id).await?.filter(|known| known.revoked_at.is_none());
         tx.commit_chat().await?;
@@ -257,7 +257,8 @@ impl Link {
         let lease_until = self.runs.lease_until();
         let mut plan = Plan::new(&self.executor, &self.home, self.runs.0.links.standings());
         let claim = Claim { executor: &self.executor, most, lease_until };
-        let claimed = tx.claim_runs(claim, &mut |config, since| plan.takes(config, since)).await?;
+        let mut takes = |run: &Run, config: &_, since| plan.takes(config, run.needs_containers(config), since);
+        let claimed = tx.claim_runs(claim, &mut takes).await?;
         if claimed.is_empty() {
             return Ok(Vec::new());
         }

@@ -44,8 +44,13 @@ impl AgentRuns {
             return Ok(Some("the executor that it is for was taken out; cancel it, and ask another".to_owned()));
         }
         let connected: Vec<&Executor> = all.iter().filter(|one| self.is_connected(one)).collect();
-        let fits = |one: &&&Executor| selector.admits(config.engine.id, &one.candidate());
+        let contained = run.needs_containers(&config);
+        let fits =
+            |one: &&&Executor| selector.admits(config.engine.id, &one.candidate()) && (one.containers || !contained);
         let fitting: Vec<&Executor> = connected.iter().filter(fits).copied().collect();
+        // Those that would do if they ran containers.
+        let admitted = |one: &&&Executor| selector.admits(config.engine.id, &one.candidate());
+        let lacking = connected.iter().filter(admitted).count() - fitting.len();
         // One of the operator's is busy for others, too, of whom nothing is told here.
         let mut has_room = false;
         for one in fitting.iter().filter(|one| one.pool == Pool::Byon) {
@@ -60,6 +65,9 @@ impl AgentRuns {
                     self.is_connected(one) && one.candidate().engines.iter().any(|found| found.id == engine)
                 });
                 let lacks = match has_engine {
+                    true if lacking > 0 => {
+                        "has an engine for containers (Docker or podman), which the toolset of this run has".to_owned()
+                    }
                     true => "is what the selector asks for".to_owned(),
                     false => format!("has the engine {engine} in a version that can be used"),
                 };

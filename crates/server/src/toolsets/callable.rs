@@ -16,6 +16,7 @@ use super::describe::DescribeError;
 use super::provided::{self, Provided};
 use super::{ToolsetError, Toolsets};
 use crate::api::error::{ApiError, Code};
+use crate::containers::Contained;
 
 /// A tool that can be called.
 pub(crate) struct Callable {
@@ -31,7 +32,7 @@ pub(crate) struct Callable {
 }
 
 impl Callable {
-    fn new(tool: Tool, runs: Runs, generation: String, strict_records: bool) -> Self {
+    pub(super) fn new(tool: Tool, runs: Runs, generation: String, strict_records: bool) -> Self {
         Self { tool, runs, generation, strict_records, input: OnceLock::new(), output: OnceLock::new() }
     }
 
@@ -57,6 +58,8 @@ pub(crate) enum Runs {
         /// The server's own name for it.
         tool: McpToolName,
     },
+    /// In a container.
+    Container(Box<Contained>),
 }
 
 /// What the database knows of a toolset, and its code and its servers have said.
@@ -197,7 +200,9 @@ impl Toolsets {
         let known = self.remembered(org, audience, toolset).await?.ok_or_else(not_found)?;
         let Known { installed: one, description: known, .. } = &*known;
         let generation = one.toolset.generation.clone().unwrap_or_default();
-        let tool = one.tools.iter().find(|tool| tool.id.as_str() == name).ok_or_else(not_found)?;
+        let Some(tool) = one.tools.iter().find(|tool| tool.id.as_str() == name) else {
+            return self.of_container(org, id, one, name).await;
+        };
         // What is off is said to be off, whatever its code is worth.
         let unseen = of_toolset(one, tool, None);
         let is_on = unseen.toolset_enabled && unseen.effective.enabled.value;

@@ -14,6 +14,7 @@ use kitbag_model::{
 use kitbag_python::{Described, Description};
 use serde_json::{Map, Value, json};
 
+use super::contained;
 use super::provided::Provided;
 use super::skills::OfferedSkill;
 use super::{ToolsetError, Toolsets, blocking};
@@ -24,6 +25,7 @@ pub(crate) enum Provider {
     Builtin,
     Python,
     Mcp,
+    Container,
 }
 
 impl Provider {
@@ -32,6 +34,7 @@ impl Provider {
             Self::Builtin => "builtin",
             Self::Python => "python",
             Self::Mcp => "mcp",
+            Self::Container => "container",
         }
     }
 }
@@ -123,11 +126,15 @@ impl Toolsets {
             installed.extract_if(.., |one| !audience.sees(&one.toolset)).map(|one| one.toolset.id).collect();
         pins.retain(|pin| !hidden.contains(&pin.server.toolset));
         let described = if look { self.descriptions(org, &installed).await? } else { Descriptions::new() };
+        if installed.iter().any(|one| !one.containers.is_empty()) {
+            self.containers.look(org).await;
+        }
+        let no_engine = self.containers.problem(org);
         let (servers, org) = (self.servers.clone(), org.clone());
         // With many patterns this is work.
         Ok(blocking(move || {
             let provided = Provided { servers: &servers, org: &org, pins: &pins };
-            Catalogue::new(&builtin, &installed, &described, &provided)
+            Catalogue::new(&builtin, &installed, &described, &provided, no_engine.as_deref())
         })
         .await)
     }
@@ -139,11 +146,13 @@ impl Catalogue {
         installed: &[Installed],
         described: &Descriptions,
         provided: &Provided<'_>,
+        no_engine: Option<&str>,
     ) -> Self {
         let mut tools: Vec<Tool> = BUILTINS.iter().map(|tool| of_builtin(tool, builtin)).collect();
         for one in installed {
             let found = described.get(&one.toolset.id);
             tools.extend(one.tools.iter().map(|tool| of_toolset(one, tool, found)));
+            tools.extend(contained::all_of(one, no_engine));
             tools.extend(one.servers.iter().flat_map(|server| provided.tools(one, server)));
         }
         let names = model_name::assign(tools.iter().map(|tool| &tool.id));

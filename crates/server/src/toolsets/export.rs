@@ -123,7 +123,7 @@ fn write(target: File, manifest: &str, folder: Option<&Path>, files: &[ToolsetFi
 }
 
 /// A file of a toolset in its folder; reading it fails at its end if it is not what was installed.
-pub(super) fn checked_file(folder: &Path, file: &ToolsetFile) -> Option<impl Read + use<>> {
+pub(crate) fn checked_file(folder: &Path, file: &ToolsetFile) -> Option<impl Read + use<>> {
     let opened = open_plain(&folder.join(file.path.as_str()))?;
     Some(Checked { inner: BufReader::new(opened), hasher: Some(Hasher::default()), want: file.sha256 })
 }

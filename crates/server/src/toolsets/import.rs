@@ -60,7 +60,8 @@ impl Toolsets {
                 server.launch = lowered(org, server.launch.clone());
             }
         }
-        refuse_literals(org, &parcel.bundle.definition.servers)?;
+        let definition = &parcel.bundle.definition;
+        refuse_literals(org, &definition.servers, &definition.containers)?;
         let _turn = self.turn(org, &id).await;
         let before = self.store.read_beside(org).await?.installed(&id).await?;
         // A copy takes nobody's place.

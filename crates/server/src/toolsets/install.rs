@@ -2,8 +2,8 @@
 //! in the editor.
 
 use kitbag_model::{
-    Action, Install, Launch, LaunchError, McpServer, OrgId, RawLaunch, ServerId, Toolset, ToolsetId, Visibility,
-    installed, shared,
+    Action, Container, Install, Launch, LaunchError, McpServer, OrgId, RawLaunch, ServerId, Toolset, ToolsetId,
+    Visibility, installed, shared,
 };
 use kitbag_store::WriteTx;
 use serde_json::Value;
@@ -114,9 +114,15 @@ async fn trust(tx: &mut WriteTx, new: &Install, yes: &Yes) -> Result<(), Toolset
         tx.trust(&definition.id, server.id.as_str(), &server.fingerprint()).await?;
     }
     if matches!(yes, Yes::All) {
+        // As they are kept: what an image is built from is known by its hash.
+        let kept = tx.installed(&definition.id).await?;
+        for one in kept.iter().flat_map(|kept| &kept.containers) {
+            tx.trust_container(&definition.id, &one.container.id, &one.fingerprint()).await?;
+        }
         let itself = installed::trust_fingerprint(
             &definition.id,
             &definition.tools,
+            &definition.containers,
             &definition.overrides,
             definition.permissions,
         );
@@ -132,17 +138,23 @@ pub(crate) async fn editable(tx: &mut WriteTx, id: &ToolsetId) -> Result<Toolset
     if toolset.is_published() { Err(ToolsetError::Published) } else { Ok(toolset) }
 }
 
-/// Refuses servers that an organisation may not store: everything that is wrong with them, by its place.
-pub(super) fn refuse_literals(org: &OrgId, servers: &[McpServer]) -> Result<(), ToolsetError> {
-    if *org == OrgId::local() { Ok(()) } else { refuse_unshareable(servers) }
+/// Refuses servers and containers that an organisation may not store: everything that is wrong with them, by its place.
+pub(super) fn refuse_literals(
+    org: &OrgId,
+    servers: &[McpServer],
+    containers: &[Container],
+) -> Result<(), ToolsetError> {
+    if *org == OrgId::local() { Ok(()) } else { refuse_unshareable(servers, containers) }
 }
 
 /// The same for what others will see, whoever's it is.
-pub(super) fn refuse_unshareable(servers: &[McpServer]) -> Result<(), ToolsetError> {
-    let of_one = |server: &McpServer| -> Vec<(ServerId, LaunchError)> {
-        shared::refused(&server.launch).into_iter().map(|problem| (server.id.clone(), problem)).collect()
+pub(super) fn refuse_unshareable(servers: &[McpServer], containers: &[Container]) -> Result<(), ToolsetError> {
+    let servers = servers.iter().map(|server| (&server.id, server.launch.clone()));
+    let containers = containers.iter().map(|container| (&container.id, container.launch()));
+    let of_one = |(id, launch): (&ServerId, Launch)| -> Vec<(ServerId, LaunchError)> {
+        shared::refused(&launch).into_iter().map(|problem| (id.clone(), problem)).collect()
     };
-    let found: Vec<(ServerId, LaunchError)> = servers.iter().flat_map(of_one).collect();
+    let found: Vec<(ServerId, LaunchError)> = servers.chain(containers).flat_map(of_one).collect();
     if found.is_empty() { Ok(()) } else { Err(ToolsetError::Literal(found)) }
 }
 

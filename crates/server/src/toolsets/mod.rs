@@ -4,6 +4,7 @@ mod adopt;
 mod artifact;
 mod callable;
 mod catalogue;
+mod contained;
 mod describe;
 mod draft;
 mod edit;
@@ -40,6 +41,7 @@ use describe::Describing;
 pub(crate) use draft::{Draft, RawDraft};
 pub(crate) use edit::{Edited, check_draft};
 pub(crate) use error::ToolsetError;
+pub(crate) use export::checked_file;
 pub(crate) use import::{Import, Imported};
 pub(crate) use install::{checked_launch, editable, lowered};
 pub(crate) use parcel::Parcel;
@@ -49,6 +51,7 @@ pub(crate) use shelf::{Shelf, ShelfError};
 pub(crate) use skills::OfferedSkill;
 pub(crate) use snapshot::Snapshot;
 
+use crate::containers::Containers;
 use crate::events::Events;
 use crate::recent::Recent;
 use crate::servers::Servers;
@@ -73,12 +76,20 @@ pub(crate) struct Toolsets {
     events: Events,
     describing: Describing,
     servers: Servers,
+    containers: Containers,
     recent: Arc<Recent<(OrgId, ToolsetId), Arc<Known>>>,
     recent_builtin: Arc<Recent<OrgId, Arc<Overrides>>>,
 }
 
 impl Toolsets {
-    pub(crate) fn new(storage: Storage, store: Store, workers: Workers, events: Events, servers: Servers) -> Self {
+    pub(crate) fn new(
+        storage: Storage,
+        store: Store,
+        workers: Workers,
+        events: Events,
+        servers: Servers,
+        containers: Containers,
+    ) -> Self {
         let at_once = Arc::new(Semaphore::new(IMPORTS));
         Self {
             storage,
@@ -89,6 +100,7 @@ impl Toolsets {
             events,
             describing: Describing::default(),
             servers,
+            containers,
             recent: Arc::default(),
             recent_builtin: Arc::default(),
         }

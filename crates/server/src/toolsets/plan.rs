@@ -74,14 +74,22 @@ impl Plan {
             launch: server.launch.clone(),
             trusted: trusted(server),
         };
+        let mut tools =
+            compare(installed.iter().flat_map(|one| &one.tools).collect(), definition.tools.iter().collect(), |tool| {
+                tool.id.to_string()
+            });
+        let contained = compare(
+            installed.iter().flat_map(|one| &one.containers).flat_map(|one| &one.container.tools).collect(),
+            definition.containers.iter().flat_map(|one| &one.tools).collect(),
+            |tool| tool.id.to_string(),
+        );
+        tools.added.extend(contained.added);
+        tools.removed.extend(contained.removed);
+        tools.changed.extend(contained.changed);
         Self {
             change,
             installed: installed.map(|one| one.toolset.version.clone()),
-            tools: compare(
-                installed.iter().flat_map(|one| &one.tools).collect(),
-                definition.tools.iter().collect(),
-                |tool| tool.id.to_string(),
-            ),
+            tools,
             servers: compare(old_servers, definition.servers.iter().collect(), |server| server.id.to_string()),
             skills: compare(old_skills, bundle.skills.iter().collect(), |skill| skill.reference.id.to_string()),
             launches: definition.servers.iter().map(launch).collect(),

@@ -11,6 +11,7 @@ use serde_json::json;
 use tracing::Instrument;
 
 use super::catalogue::of_toolset;
+use super::contained;
 use super::install::refuse_unshareable;
 use super::{Parcel, ToolsetError, Toolsets, blocking};
 use crate::access::caller::Author;
@@ -68,7 +69,8 @@ impl Toolsets {
         if !written.is_empty() {
             return Err(GalleryError::Secret(written));
         }
-        refuse_unshareable(&parcel.bundle.definition.servers)?;
+        let definition = &parcel.bundle.definition;
+        refuse_unshareable(&definition.servers, &definition.containers)?;
         let size = parcel.size();
         let publication = Publication {
             slug,
@@ -141,7 +143,7 @@ impl Toolsets {
         Ok(())
     }
 
-    /// The Python tools with their names and what a model reads about them. The tools of servers are not told: what a server lists may
+    /// The tools of Python and of containers with their names and what a model reads about them. The tools of servers are not told: what a server lists may
     /// depend on who asks it.
     async fn told_tools(&self, org: &OrgId, installed: &Installed) -> Result<Vec<GalleryTool>, ToolsetError> {
         let described = self.descriptions(org, std::slice::from_ref(installed)).await?;
@@ -154,7 +156,12 @@ impl Toolsets {
                 description: effective.description.value,
             }
         });
-        Ok(told.collect())
+        let contained = contained::all_of(installed, None).map(|tool| GalleryTool {
+            id: tool.id.override_parts().1.to_owned(),
+            name: tool.effective.name.value,
+            description: tool.effective.description.value,
+        });
+        Ok(told.chain(contained).collect())
     }
 }
 

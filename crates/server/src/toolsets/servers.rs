@@ -75,7 +75,7 @@ impl Toolsets {
             requires_confirmation: new.requires_confirmation,
             description: new.description,
         };
-        refuse_literals(org, std::slice::from_ref(&server))?;
+        refuse_literals(org, std::slice::from_ref(&server), &[])?;
         let fingerprint = server.fingerprint();
         let mut tx = self.store.write(org).await?;
         let id = match new.id {
@@ -159,7 +159,7 @@ impl Toolsets {
             editable(&mut tx, &key.toolset).await?;
         }
         if server != one.server {
-            refuse_literals(org, std::slice::from_ref(&server))?;
+            refuse_literals(org, std::slice::from_ref(&server), &[])?;
             tx.replace_server(&key.toolset, &server).await?;
         }
         // What a person added by hand is trusted as that person changes it. What a bundle brought needs a yes of its own, and so does
@@ -217,6 +217,7 @@ async fn install(
             tools: Vec::new(),
             overrides: Vec::new(),
             servers: vec![server.clone()],
+            containers: Vec::new(),
             skills: Vec::new(),
             python: PythonNeeds::default(),
             permissions: Permissions::default(),

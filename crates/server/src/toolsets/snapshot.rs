@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kitbag_model::run::wire::{FileRef, ProgramSnapshot, ServerSnapshot, SkillSnapshot, ToolSnapshot, ToolsetSnapshot};
-use kitbag_model::{Audience, Installed, OrgId, PythonTool, RawLaunch, ToolsetFile, ToolsetId, WorkPath};
+use kitbag_model::run::wire::{
+    ContainerSnapshot, FileRef, ProgramSnapshot, ServerSnapshot, SkillSnapshot, ToolSnapshot, ToolsetSnapshot,
+};
+use kitbag_model::{
+    Audience, ImageSource, Installed, InstalledContainer, OrgId, PinnedImage, PythonTool, RawLaunch, ToolsetFile,
+    ToolsetId, WorkPath,
+};
 use kitbag_store::StoreError;
 use serde_json::Value;
 
 use super::catalogue::of_toolset;
-use super::{OfferedSkill, ToolsetError, Toolsets};
+use super::{OfferedSkill, ToolsetError, Toolsets, contained};
 use crate::api::error::{ApiError, Code};
 
 /// So many files of a toolset are asked for at once.
@@ -46,6 +51,7 @@ impl Toolsets {
             agent_skills.push(SkillSnapshot { id: skill.id.to_string(), enabled: true, files: named });
         }
         let program = self.program_of(org, &one, &folder, &mut files).await?;
+        let containers = self.containers_of(org, &one, &folder, &mut files).await?;
         let toolset = ToolsetSnapshot {
             id: one.toolset.id.to_string(),
             name: one.toolset.name.to_string(),
@@ -53,6 +59,7 @@ impl Toolsets {
             mcp_servers: one.servers.iter().map(server).collect(),
             agent_skills,
             program,
+            containers,
         };
         Ok(Snapshot { installed: one, toolset, files })
     }
@@ -89,6 +96,78 @@ impl Toolsets {
         }))
     }
 
+    /// Its containers that have a tool that is on. What each is made of must be settled now: the executor takes no other image.
+    async fn containers_of(
+        &self,
+        org: &OrgId,
+        one: &Installed,
+        folder: &std::path::Path,
+        files: &mut Vec<(PathBuf, FileRef)>,
+    ) -> Result<Vec<ContainerSnapshot>, ApiError> {
+        let mut snapshots = Vec::new();
+        for container in one.containers.iter().filter(|one| one.container.enabled) {
+            let id = &container.container.id;
+            let pinned = self.pinned(org, one, container).await?;
+            let container = InstalledContainer { pinned, ..container.clone() };
+            let tools = contained::for_agents(one, &container);
+            if tools.is_empty() {
+                continue;
+            }
+            let mut named = BTreeMap::new();
+            if let ImageSource::Build(below) = &container.container.source {
+                for row in self.all_files(org, &one.toolset.id).await? {
+                    let inside = row.path.as_str().strip_prefix(below.as_str()).and_then(|rest| rest.strip_prefix('/'));
+                    if let Some(inside) = inside.and_then(|inside| inside.parse().ok()) {
+                        files.push((folder.join(row.path.as_str()), reference(&row)));
+                        named.insert(inside, reference(&row));
+                    }
+                }
+            }
+            let by_name = matches!(container.container.source, ImageSource::Image(_));
+            snapshots.push(ContainerSnapshot {
+                id: id.clone(),
+                source: container.container.source.clone(),
+                image_id: container.pinned.as_ref().filter(|_| by_name).map(|pinned| pinned.id.clone()),
+                fingerprint: container.fingerprint(),
+                speaks_mcp: container.speaks_mcp(),
+                command: container.container.command.clone(),
+                env: RawLaunch::from(&container.container.launch()).env,
+                network: container.container.network,
+                limits: container.container.limits,
+                files: named,
+                tools,
+            });
+        }
+        Ok(snapshots)
+    }
+
+    /// The image that a container is, if that must be said beside what its toolset says. It is found out if nobody knows yet, which takes an
+    /// engine here.
+    async fn pinned(
+        &self,
+        org: &OrgId,
+        one: &Installed,
+        container: &InstalledContainer,
+    ) -> Result<Option<PinnedImage>, ApiError> {
+        if let Some(pinned) = &container.pinned {
+            return match &container.moved_to {
+                Some(_) => Err(self.containers.prepare(org, one, &container.container.id).await.err().map_or_else(
+                    || ApiError::new(Code::Conflict, "the image of a container was changed just now; try again"),
+                    ApiError::from,
+                )),
+                None => Ok(Some(pinned.clone())),
+            };
+        }
+        let settled = match &container.container.source {
+            ImageSource::Image(name) => name.has_digest(),
+            ImageSource::Build(_) => true,
+        };
+        if settled && !container.container.tools.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(self.containers.prepare(org, one, &container.container.id).await?.pinned))
+    }
+
     /// All files of a toolset.
     pub(super) async fn all_files(&self, org: &OrgId, id: &ToolsetId) -> Result<Vec<ToolsetFile>, StoreError> {
         let mut files: Vec<ToolsetFile> = Vec::new();
@@ -103,8 +182,14 @@ impl Toolsets {
     }
 }
 
-/// Servers of a toolset start on somebody's machine: only what a person trusted does.
+/// Servers and containers of a toolset start on somebody's machine: only what a person trusted does.
 fn check_trust(one: &Installed) -> Result<(), ApiError> {
+    let untrusted = one.containers.iter().filter(|one| one.container.enabled && !one.is_trusted());
+    let ids: Vec<String> = untrusted.map(|one| one.container.id.to_string()).collect();
+    if !ids.is_empty() {
+        let message = format!("these containers must be trusted before an agent can use them: {}", ids.join(", "));
+        return Err(ApiError::new(Code::NeedsTrust, message).with_details(serde_json::json!({ "containers": ids })));
+    }
     let untrusted = one.servers.iter().filter(|server| server.is_enabled() && !server.is_trusted());
     let keys: Vec<String> = untrusted.map(|server| one.server_key(&server.server).to_string()).collect();
     if keys.is_empty() {

@@ -50,6 +50,9 @@ pub(crate) fn all() -> &'static [Migration] {
         19 "0019_run_renderings",
         20 "0020_nodes",
         21 "0021_blob_generations",
+        22 "0022_containers",
+        23 "0023_server_leases",
+        24 "0024_keys_first",
     ]
 }
 

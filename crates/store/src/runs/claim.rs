@@ -42,7 +42,7 @@ impl WriteTx {
     pub async fn claim_runs(
         &mut self,
         claim: Claim<'_>,
-        should: &mut (dyn FnMut(&RunConfig, Timestamp) -> bool + Send),
+        should: &mut (dyn FnMut(&Run, &RunConfig, Timestamp) -> bool + Send),
     ) -> Result<Vec<Run>, StoreError> {
         let mut claimed = Vec::new();
         let mut behind = (At(Timestamp::EPOCH), String::new());
@@ -84,15 +84,16 @@ impl WriteTx {
         &mut self,
         row: &WaitingRow,
         claim: &Claim<'_>,
-        should: &mut (dyn FnMut(&RunConfig, Timestamp) -> bool + Send),
+        should: &mut (dyn FnMut(&Run, &RunConfig, Timestamp) -> bool + Send),
     ) -> Result<Option<Run>, StoreError> {
         let id = row.run_id.as_str();
         let found: Option<RunRow> = on!(self, c => sqlx::query_as(select!("AND id = $2 AND state = 'queued'"))
             .bind(self.org.as_str()).bind(id).fetch_optional(c))?;
         let Some(run) = found.map(Run::try_from).transpose()? else { return Ok(None) };
         let Some(config) = run.asked() else { return Ok(None) };
-        let fits = config.execution.selector.admits(config.engine.id, &claim.executor.candidate());
-        if !fits || !should(&config, row.since.0) {
+        let fits = config.execution.selector.admits(config.engine.id, &claim.executor.candidate())
+            && (claim.executor.containers || !run.needs_containers(&config));
+        if !fits || !should(&run, &config, row.since.0) {
             return Ok(None);
         }
         let (org, executor, lease) = (self.org.as_str(), claim.executor.id.to_string(), At(claim.lease_until));

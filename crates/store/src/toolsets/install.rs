@@ -42,6 +42,7 @@ impl WriteTx {
         self.insert_files(new).await?;
         self.insert_tools(new).await?;
         self.replace_servers(new).await?;
+        self.replace_containers(new).await?;
         self.replace_skills(new).await?;
         self.insert_bundle_overrides(id, &new.definition.overrides).await?;
         self.void_trust(new).await?;
@@ -191,8 +192,13 @@ impl WriteTx {
     /// Takes back what a person trusted and what is something else now. Should it ever be the same again, it needs a new yes.
     async fn void_trust(&mut self, new: &Install) -> Result<(), StoreError> {
         let definition = &new.definition;
-        let itself =
-            trust_fingerprint(&definition.id, &definition.tools, &definition.overrides, definition.permissions);
+        let itself = trust_fingerprint(
+            &definition.id,
+            &definition.tools,
+            &definition.containers,
+            &definition.overrides,
+            definition.permissions,
+        );
         let servers = definition.servers.iter().map(|server| (server.id.as_str(), server.fingerprint()));
         for (server, now) in servers.chain([("", itself)]) {
             self.void_trust_in(&definition.id, server, &now).await?;

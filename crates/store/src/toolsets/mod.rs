@@ -1,6 +1,7 @@
 //! Installed toolsets: their rows, those of their parts, what a person changed, and what a person trusts.
 
 mod builtin;
+mod containers;
 mod head;
 mod install;
 mod overrides;

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use kitbag_model::{
-    ContentHash, Installed, InstalledServer, InstalledSkill, Override, OverrideKey, Permissions, PythonNeeds,
-    PythonTool, Toolset, ToolsetId,
+    ContentHash, Installed, InstalledContainer, InstalledServer, InstalledSkill, Override, OverrideKey, Permissions,
+    PythonNeeds, PythonTool, Toolset, ToolsetId,
 };
 
 use crate::error::StoreError;
@@ -22,7 +22,7 @@ impl<'a> Span<'a> {
     /// Ids are made of lower-case letters, digits, `-` and `_`; `~` is behind all of them.
     const ALL: Self = Self { from: "", to: "~" };
 
-    fn one(id: &'a ToolsetId) -> Self {
+    pub(super) fn one(id: &'a ToolsetId) -> Self {
         Self { from: id.as_str(), to: id.as_str() }
     }
 }
@@ -48,6 +48,7 @@ struct Parts {
     needs: ByToolset<(PythonNeeds, Permissions)>,
     tools: ByToolset<PythonTool>,
     servers: ByToolset<InstalledServer>,
+    containers: ByToolset<InstalledContainer>,
     skills: ByToolset<InstalledSkill>,
     bundle_overrides: ByToolset<(OverrideKey, Override)>,
     user_overrides: ByToolset<(OverrideKey, Override)>,
@@ -64,6 +65,7 @@ impl Parts {
         Some(Installed {
             tools: own(&mut self.tools, &toolset),
             servers: own(&mut self.servers, &toolset),
+            containers: own(&mut self.containers, &toolset),
             skills: own(&mut self.skills, &toolset),
             bundle_overrides: own(&mut self.bundle_overrides, &toolset),
             user_overrides: own(&mut self.user_overrides, &toolset),
@@ -100,6 +102,7 @@ impl<Mode> Tx<Mode> {
             needs: self.needs_of(span).await?,
             tools: self.tools_of(span).await?,
             servers: self.servers_of(span).await?,
+            containers: self.containers_of(span).await?,
             skills: self.skills_of(span).await?,
             trusted: self.trust_in_itself(span).await?,
             bundle_overrides,

@@ -129,6 +129,7 @@ async function builtin(signal?: AbortSignal): Promise<Detail> {
     adoptedFrom: null,
     tools: tools.filter((tool) => tool.provider === 'builtin'),
     mcpServers: [],
+    containers: [],
     agentSkills: [],
     files: [],
     trusted: true,
@@ -150,7 +151,13 @@ export const originOf = (toolset: Toolset): Origin | undefined => (toolset.adopt
 
 /** Whether there is anything in it that only happens once somebody trusts it. */
 export function needsTrust(toolset: Detail): boolean {
-  return toolset.mcpServers.length > 0 || wanted(toolset).length > 0;
+  return toolset.mcpServers.length > 0 || toolset.containers.length > 0 || wanted(toolset).length > 0;
+}
+
+/** Whether it, or a container of it, is not what somebody trusted. */
+export function lacksTrust(toolset: Detail): boolean {
+  const lacking = toolset.containers.some(({ enabled, trusted, movedTo }) => enabled && (!trusted || movedTo));
+  return lacking || (!toolset.trusted && needsTrust(toolset));
 }
 
 /** What its tools may do once it is trusted. */

@@ -13,7 +13,7 @@ fn problems(text: &str) -> Vec<String> {
 
 #[test]
 fn all_at_once_and_readable() {
-    let text = "id: My App\nname: x\nversion: 1.0\ntools:\n  - id: a\n    entrypont: m:f\n    requires_confirmation: maybe\n  - id: A\n    entrypoint: os.path:__import__\ncontainers: []\n";
+    let text = "id: My App\nname: x\nversion: 1.0\ntools:\n  - id: a\n    entrypont: m:f\n    requires_confirmation: maybe\n  - id: A\n    entrypoint: os.path:__import__\ncontainers: {}\n";
     let wanted = "line 1, column 5: id: not a valid toolset id: it must match ^[a-z0-9][a-z0-9_-]{0,63}$
   1 | id: My App
     |     ^
@@ -35,9 +35,9 @@ line 8, column 9: the tool id \"A\" is there twice; the first one is in line 5
 line 9, column 17: tools[1].entrypoint: not an entrypoint: names that begin with two underscores are Python's own
   9 |     entrypoint: os.path:__import__
     |                 ^
-line 10, column 1: \"containers\" is reserved for tools that run in containers, which are not supported yet; remove it
-  10 | containers: []
-     | ^";
+line 10, column 13: containers must be a list, not a map
+  10 | containers: {}
+     |             ^";
     assert_eq!(read(text.as_bytes()).unwrap_err().to_string(), wanted);
 }
 
@@ -78,6 +78,47 @@ fn the_top() {
         let found = problems(text);
         assert!(found.len() == 1 && found[0].starts_with(wanted), "{text}\n{found:?}");
     }
+}
+
+#[test]
+fn containers() {
+    let container = |rest: &str| with(&format!("containers: [{{id: box, {rest}}}]"));
+    for (text, wanted) in [
+        (container("image: app, imge: b"), "containers[0] has no key \"imge\"; did you mean \"image\"?"),
+        (container("image: app, build: b"), "containers[0] needs image or build; not both"),
+        (container("enabled: true"), "containers[0] needs image or build; it has neither"),
+        (container("image: 'a b'"), "containers[0].image: must name an image"),
+        // What an engine would take for something else than a name.
+        (container("image: x/../../containers/other"), "containers[0].image: must name an image"),
+        (container("image: 4f3c9a"), "not by its id"),
+        (container("image: 'sha256:4f3c9a'"), "not by its id"),
+        (container("build: ../x"), "containers[0].build must be a folder inside the toolset"),
+        (container("image: app, command: sh"), "containers[0].command must be a list, not a text"),
+        (container("image: app, limits: {memory: 1m}"), "containers[0].limits.memory must be bytes"),
+        (container("image: app, limits: {cpus: 0}"), "containers[0].limits.cpus must be a number from 0.01"),
+        (container("image: app, limits: {pid: 5}"), "did you mean \"pids\"?"),
+        (container("image: app, permissions: {listen: true}"), "containers[0].permissions has no key \"listen\""),
+        (container("image: app, env: {A: '${'}"), "containers[0].env.A"),
+        (container("image: app, tools: [{id: x}]"), "containers[0].tools[0] missing required field: input_schema"),
+        (
+            container("image: app, tools: [{id: x, input_schema: {}}, {id: X, input_schema: {}}]"),
+            "the tool id \"X\" is there twice",
+        ),
+        (
+            container("image: app, tools: [{id: x, input_schema: {}, renderer: {type: cod}}]"),
+            "containers[0].tools[0].renderer",
+        ),
+    ] {
+        let found = problems(&text);
+        assert!(found.len() == 1 && found[0].contains(wanted), "{text}\n{found:?}");
+    }
+    let good = container("image: app, limits: {memory: 64m, cpus: 0.25, pids: 9, seconds: 7}");
+    let read = read(good.as_bytes()).unwrap();
+    let limits = read.definition.containers[0].limits;
+    assert_eq!(
+        (limits.memory, limits.milli_cpus, limits.pids, limits.seconds),
+        (Some(64 << 20), Some(250), Some(9), Some(7))
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use kitbag_model::{
-    Definition, McpServer, Override, OverrideKey, Permissions, PythonNeeds, PythonTool, RawLaunch, SkillRef, Template,
-    ToolsetId, renderer,
+    Container, ContainerLimits, ContainerTool, Definition, ImageSource, McpServer, Override, OverrideKey, Permissions,
+    PythonNeeds, PythonTool, RawLaunch, SkillRef, Template, ToolsetId, renderer,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
@@ -155,6 +155,70 @@ fn server() -> impl Strategy<Value = McpServer> {
         })
 }
 
+fn container_tool() -> impl Strategy<Value = ContainerTool> {
+    let texts = ("[A-Za-z0-9_][A-Za-z0-9_-]{4,9}", option::of(line()), description());
+    (
+        texts,
+        small_map(),
+        option::of(small_map()),
+        prop::collection::vec(text(), 0..3),
+        option::of(any::<bool>()),
+        any::<bool>(),
+    )
+        .prop_map(
+            |((id, name, description), input_schema, output_schema, command, requires_confirmation, enabled)| {
+                ContainerTool {
+                    id: id.parse().unwrap(),
+                    name: name.map(|name| name.parse().unwrap()),
+                    description: description.map(|text| text.parse().unwrap()),
+                    input_schema,
+                    output_schema,
+                    command,
+                    mcp_name: None,
+                    requires_confirmation,
+                    enabled,
+                }
+            },
+        )
+}
+
+fn container() -> impl Strategy<Value = Container> {
+    let source = prop_oneof![
+        // Not one of hexadecimal digits alone: that is an id.
+        "[g-z][a-z]{0,5}(/[a-z]{1,5})?(:[0-9]{1,2})?".prop_map(|name| ImageSource::Image(name.parse().unwrap())),
+        "[a-z]{1,5}/[a-z]{1,5}".prop_map(|folder| ImageSource::Build(folder.parse().unwrap())),
+    ];
+    let limits = (
+        option::of(ContainerLimits::MEMORY),
+        option::of(ContainerLimits::MILLI_CPUS),
+        option::of(ContainerLimits::PIDS),
+        option::of(ContainerLimits::SECONDS),
+    );
+    let rest = (prop::collection::btree_map("[A-Z_]{1,8}", template(), 0..3), any::<bool>(), any::<bool>());
+    (
+        "[a-z][a-z0-9_-]{4,9}",
+        source,
+        prop::collection::vec(text(), 0..3),
+        limits,
+        rest,
+        prop::collection::vec(container_tool(), 0..3),
+    )
+        .prop_map(|(id, source, command, (memory, milli_cpus, pids, seconds), (env, network, enabled), tools)| {
+            let tools: BTreeMap<String, ContainerTool> =
+                tools.into_iter().map(|tool| (tool.id.folded(), tool)).collect();
+            Container {
+                id: id.parse().unwrap(),
+                source,
+                command,
+                env: Container::check_env(env).unwrap(),
+                network,
+                limits: ContainerLimits { memory, milli_cpus, pids, seconds },
+                tools: tools.into_values().collect(),
+                enabled,
+            }
+        })
+}
+
 fn rendering() -> impl Strategy<Value = Option<renderer::Rendering>> {
     option::of((text(), any::<bool>()).prop_flat_map(|(text, flag)| {
         prop::sample::select(vec![
@@ -186,9 +250,20 @@ fn overrides() -> impl Strategy<Value = Vec<(String, Override)>> {
         .prop_map(|map| map.into_iter().collect())
 }
 
+/// Its tools, but for those whose ids others have.
+fn without_doubles(mut container: Container, taken: &[String]) -> Container {
+    container.tools.retain(|tool| !taken.contains(&tool.id.folded()));
+    container
+}
+
 fn definition() -> impl Strategy<Value = Definition> {
     let top = ("[a-z][a-z0-9_-]{4,9}", line(), "[0-9]\\.[1-9][0-9]?\\.[0-9](-rc\\.[1-9])?", description());
-    let parts = (prop::collection::vec(tool(), 0..3), overrides(), prop::collection::vec(server(), 0..3));
+    let parts = (
+        prop::collection::vec(tool(), 0..3),
+        overrides(),
+        prop::collection::vec(server(), 0..3),
+        option::of(container()),
+    );
     let skills = prop::collection::btree_map(
         "[a-z]{1,6}(-[a-z0-9]{1,4})?",
         (option::of("[a-z]{1,5}/[a-z]{1,5}"), any::<bool>()),
@@ -199,12 +274,13 @@ fn definition() -> impl Strategy<Value = Definition> {
     (top, parts, skills, rest).prop_map(
         |(
             (id, name, version, description),
-            (tools, overrides, servers),
+            (tools, overrides, servers, container),
             skills,
             (python, dependencies, network, listen),
         )| {
             let id: ToolsetId = id.parse().unwrap();
             let tools: BTreeMap<String, PythonTool> = tools.into_iter().map(|tool| (tool.id.folded(), tool)).collect();
+            let folded: Vec<String> = tools.keys().cloned().collect();
             let servers: BTreeMap<String, McpServer> =
                 servers.into_iter().map(|server| (server.id.to_string(), server)).collect();
             let overrides: BTreeMap<OverrideKey, Override> =
@@ -221,6 +297,7 @@ fn definition() -> impl Strategy<Value = Definition> {
                 tools: tools.into_values().collect(),
                 overrides: overrides.into_iter().collect(),
                 servers: servers.into_values().collect(),
+                containers: container.into_iter().map(|container| without_doubles(container, &folded)).collect(),
                 skills: skills.into_iter().map(skill).collect(),
                 python: PythonNeeds {
                     version: python.map(|version| version.parse().unwrap()),

@@ -131,6 +131,7 @@ fn literals(how: &ImportFlags) -> String {
 fn ask(report: &Value) -> Result<bool, Failure> {
     let list = |field: &str| report[field].as_array().map(Vec::as_slice).unwrap_or_default();
     let nothing = list("launches").iter().all(|launch| launch["trusted"] == true);
+    let nothing = nothing && list("containers").is_empty();
     if nothing && list("unasked").is_empty() && list("permissions").is_empty() {
         return Ok(false);
     }

@@ -152,6 +152,12 @@ pub(super) fn report(report: &Value) -> String {
         let more = ["env", "headers"].into_iter().filter_map(|field| launch[field].as_array()).flatten();
         lines.extend(more.filter_map(Value::as_str).map(|text| format!("    with {}", plain(text))));
     }
+    for container in report["containers"].as_array().into_iter().flatten() {
+        let made = if container["builds"] == true { "built from the folder" } else { "image" };
+        let network = if container["network"] == true { ", reaches the network" } else { "" };
+        let (id, image) = (text(container, "id"), plain(text(container, "image")));
+        lines.push(format!("  container {id} (runs only once it is trusted{network}):\n    {made} {image}"));
+    }
     for (field, what) in [("unasked", "it wants no question before"), ("permissions", "its tools may use")] {
         let said: Vec<String> =
             report[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(plain).collect();

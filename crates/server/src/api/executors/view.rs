@@ -20,6 +20,8 @@ pub(crate) struct ExecutorView {
     engines: Vec<EngineView>,
     /// How many runs it does at once.
     capacity: u32,
+    /// Whether there is an engine on its machine that runs containers.
+    containers: bool,
     /// How many runs of this organisation it has now.
     in_flight: usize,
     connected: bool,
@@ -50,6 +52,7 @@ impl ExecutorView {
             labels: executor.labels,
             engines: executor.engines.into_iter().map(engine).collect(),
             capacity: executor.capacity,
+            containers: executor.containers,
             in_flight,
             connected,
             created_at: executor.created_at.to_string(),

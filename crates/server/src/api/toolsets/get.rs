@@ -58,6 +58,7 @@ async fn seen(
     drop(tx);
     let tools = app.toolsets().catalogue(org, audience).await?.tools;
     let own = tools.into_iter().filter(|tool| tool.toolset.0 == id.as_str()).map(ToolView::from).collect();
-    let viewer = Viewer { app, org, manages, pins: &pins };
+    let elsewhere = app.servers().shown_elsewhere(org).await;
+    let viewer = Viewer { app, org, manages, pins: &pins, elsewhere: &elsewhere };
     Ok(Some(ToolsetDetail::new(&viewer, installed, own, files)))
 }

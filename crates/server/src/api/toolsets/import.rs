@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use kitbag_formats::bundle::Finding;
 use kitbag_formats::import::{Kind, Options};
 use kitbag_model::installed::unasked;
-use kitbag_model::{Launch, SourceType, Visibility};
+use kitbag_model::{Container, ImageSource, Launch, SourceType, Visibility};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -101,6 +101,8 @@ pub(crate) struct ImportReport {
     digest: String,
     /// What would start once it is trusted.
     launches: Vec<LaunchView>,
+    /// What its containers would be made of and may do, once it is trusted.
+    containers: Vec<PlannedContainer>,
     /// Tools for which it wants no question before calls. It counts once it is trusted.
     unasked: Vec<String>,
     /// What its tools may do once it is trusted: `network`, `listen`.
@@ -113,6 +115,39 @@ pub(crate) struct ImportReport {
     /// The toolset as it is now; null in a dry run.
     #[schema(required)]
     toolset: Option<ToolsetDetail>,
+}
+
+/// A container that a bundle declares.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlannedContainer {
+    id: String,
+    /// The image that would be fetched, or the folder that it would be built from.
+    image: String,
+    /// Whether it would be built from a folder of the bundle.
+    builds: bool,
+    command: Vec<String>,
+    /// Its variables, as they are written.
+    env: Vec<String>,
+    /// Whether it would reach the network.
+    network: bool,
+}
+
+impl From<&Container> for PlannedContainer {
+    fn from(container: &Container) -> Self {
+        let (image, builds) = match &container.source {
+            ImageSource::Image(name) => (name.to_string(), false),
+            ImageSource::Build(folder) => (folder.to_string(), true),
+        };
+        Self {
+            id: container.id.to_string(),
+            image,
+            builds,
+            command: container.command.clone(),
+            env: container.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            network: container.network,
+        }
+    }
 }
 
 /// A form with a bundle.
@@ -246,13 +281,14 @@ fn report(done: Imported, dry_run: bool, trusted: bool, toolset: Option<ToolsetD
         change: done.plan.change.as_str(),
         from_version: done.plan.installed.map(|version| version.to_string()),
         version: definition.version.to_string(),
-        tool_count: definition.tools.len(),
+        tool_count: definition.tools.len() + definition.containers.iter().map(|one| one.tools.len()).sum::<usize>(),
         file_count: done.parcel.files.len(),
         tools: changes(done.plan.tools),
         mcp_servers: changes(done.plan.servers),
         agent_skills: changes(done.plan.skills),
         digest: done.parcel.digest.to_string(),
         launches: done.plan.launches.into_iter().map(|launch| launch_view(launch, trusted)).collect(),
+        containers: definition.containers.iter().map(PlannedContainer::from).collect(),
         unasked: unasked(&definition.overrides).map(ToString::to_string).collect(),
         permissions: [("network", definition.permissions.network), ("listen", definition.permissions.listen)]
             .into_iter()

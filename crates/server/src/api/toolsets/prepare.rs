@@ -31,7 +31,7 @@ pub(crate) struct Prepared {
     tools: Vec<PreparedTool>,
 }
 
-/// Build what the Python tools of a toolset need, and look into their code
+/// Build what the Python tools of a toolset need, and look into their code; fetch or build the images of its containers
 ///
 /// Otherwise that is done when one of them is first called. It answers when all is ready; how far it is, is told on `events`
 /// (`toolset_progress`).
@@ -48,6 +48,7 @@ pub(crate) async fn prepare_toolset(
     let one = app.toolsets().installed(&caller.org, &path.id()?).await?;
     app.note(&caller.org, &caller.who, Action::ToolsetPrepared, one.toolset.id.as_str(), &json!({})).await?;
     let found = if one.tools.is_empty() { Vec::new() } else { app.toolsets().prepare(&caller.org, &one).await?.tools };
+    app.containers().prepare_all(&caller.org, &one).await?;
     app.tools_changed(&caller.org, one.toolset.id.as_str(), "prepare").await;
     let tools = found
         .into_iter()

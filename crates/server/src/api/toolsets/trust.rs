@@ -15,7 +15,7 @@ use crate::app::App;
 
 /// Trust a toolset as it is now
 ///
-/// Its servers may start, its tools may do what its permissions name, and what it says about questions before calls counts. What a
+/// Its servers may start, the images of its containers may be fetched, built and run, its tools may do what its permissions name, and what it says about questions before calls counts. What a
 /// new version changes about that needs a new yes.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/toolsets/{id}/trust", tag = "toolsets",
@@ -36,6 +36,13 @@ pub(crate) async fn trust_toolset(
     };
     for one in &installed.servers {
         tx.trust(&id, one.server.id.as_str(), &one.server.fingerprint()).await.map_err(gone)?;
+    }
+    for one in &installed.containers {
+        tx.trust_container(&id, &one.container.id, &one.fingerprint()).await.map_err(gone)?;
+        // Whoever trusts it again trusts the image that its name means now, and what that lists now.
+        if one.moved_to.is_some() || one.speaks_mcp() {
+            tx.pin_image(&id, &one.container.id, None).await?;
+        }
     }
     tx.trust(&id, "", &installed.fingerprint()).await.map_err(gone)?;
     tx.audit(&caller.who, Action::ToolsetTrusted, id.as_str(), &json!({ "fingerprint": installed.fingerprint() }))

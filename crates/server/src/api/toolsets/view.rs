@@ -1,6 +1,6 @@
 //! Toolsets as the API shows them.
 
-use kitbag_model::{AdoptedFrom, Installed, InstalledSkill, SourceType, Toolset};
+use kitbag_model::{AdoptedFrom, ImageSource, Installed, InstalledContainer, InstalledSkill, SourceType, Toolset};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -117,6 +117,71 @@ impl From<&InstalledSkill> for SkillView {
     }
 }
 
+/// A container of a toolset.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Container)]
+pub(crate) struct ContainerView {
+    id: String,
+    /// The image, by name or digest; null: it is built.
+    #[schema(required)]
+    image: Option<String>,
+    /// The folder of the toolset that its image is built from.
+    #[schema(required)]
+    build: Option<String>,
+    command: Vec<String>,
+    /// The names of its variables.
+    env_names: Vec<String>,
+    /// Whether it reaches the network.
+    network: bool,
+    /// What it may use: `memory` in bytes, `milliCpus`, `pids`, `seconds`.
+    #[schema(value_type = Object)]
+    limits: serde_json::Value,
+    enabled: bool,
+    /// Whether a person trusts it as it is now.
+    trusted: bool,
+    /// The image that it was found to be when it was trusted.
+    #[schema(required)]
+    image_id: Option<String>,
+    /// The image that its name means now, if that is another one.
+    #[schema(required)]
+    moved_to: Option<String>,
+    /// Whether its image said in MCP which tools it has, and is called in it, in a container that stays.
+    speaks_mcp: bool,
+    /// Why its image could not be had, or does not say which tools it has, when that was last looked for.
+    #[schema(required)]
+    problem: Option<String>,
+    /// The ids of its tools inside the toolset.
+    tools: Vec<String>,
+}
+
+impl ContainerView {
+    fn new(viewer: &Viewer<'_>, installed: &Installed, one: &InstalledContainer) -> Self {
+        let why_not = viewer.app.containers().why_not(viewer.org, &installed.toolset.id, &one.container.id);
+        let container = &one.container;
+        let (image, build) = match &container.source {
+            ImageSource::Image(name) => (Some(name.to_string()), None),
+            ImageSource::Build(folder) => (None, Some(folder.to_string())),
+        };
+        Self {
+            id: container.id.to_string(),
+            image,
+            build,
+            command: container.command.clone(),
+            env_names: container.env.keys().cloned().collect(),
+            network: container.network,
+            limits: serde_json::json!(container.limits),
+            enabled: container.enabled,
+            trusted: one.is_trusted(),
+            image_id: one.pinned.as_ref().map(|pinned| pinned.id.clone()),
+            moved_to: one.moved_to.clone(),
+            speaks_mcp: one.speaks_mcp(),
+            problem: why_not,
+            tools: one.tools().iter().map(|tool| tool.id.to_string()).collect(),
+        }
+    }
+}
+
 /// A file of a toolset.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ToolsetFile)]
@@ -149,6 +214,7 @@ pub(crate) struct ToolsetDetail {
     toolset: ToolsetView,
     tools: Vec<ToolView>,
     mcp_servers: Vec<ServerView>,
+    containers: Vec<ContainerView>,
     agent_skills: Vec<SkillView>,
     /// The first 1,000; `…/files` lists all.
     files: Vec<FileView>,
@@ -167,6 +233,7 @@ impl ToolsetDetail {
         Self {
             tools,
             mcp_servers: installed.servers.iter().map(|server| ServerView::new(viewer, &installed, server)).collect(),
+            containers: installed.containers.iter().map(|one| ContainerView::new(viewer, &installed, one)).collect(),
             agent_skills: installed.skills.iter().map(SkillView::from).collect(),
             files,
             trusted: installed.is_trusted(),

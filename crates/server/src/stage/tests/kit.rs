@@ -82,6 +82,7 @@ impl Theatre {
             workspace_limits: crate::WorkspaceLimits { entries: 1000, bytes: 1 << 30 },
             egress: EgressPolicy::default(),
             calls: crate::CallSettings::default(),
+            containers: crate::ContainerSettings { allowed: crate::ContainersFor::Nobody },
             servers: crate::ServerSettings::default(),
             resolution: crate::ResolutionSettings::default(),
             organizations: crate::OrganizationsRules::default(),

@@ -1,0 +1,214 @@
+//! Tools that run in containers: which engine runs them, which image each is, and one call of one.
+//!
+//! Nothing is fetched, built or started of a container that nobody trusts. When it is trusted, its image is found (`prepare.rs`) and from then
+//! on it is that one: a name that means another image later is told, and not followed, until somebody trusts it again.
+
+mod call;
+mod prepare;
+mod warm;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use kitbag_container::{Engine, EngineError, HOME_LABEL, NODE_LABEL, sockets};
+use kitbag_guard::keeper::SharedKeeper;
+use kitbag_model::{ContainerTool, InstalledContainer, OrgId, ServerId, ToolsetId};
+use kitbag_runner::Places;
+use kitbag_store::Store;
+
+use crate::app::Settings;
+use crate::events::Events;
+use crate::nodes::Nodes;
+use crate::servers::Servers;
+use crate::storage::Storage;
+use warm::Warm;
+
+pub(crate) use call::Around;
+pub(crate) use prepare::{PrepareError, Prepared};
+
+/// The folder, below the data folder, with one folder for each container that runs.
+const PLACES: &str = "containers";
+
+/// So long what is known of the engine is believed in lists.
+const BELIEVED: Duration = Duration::from_secs(5);
+
+/// So long a list waits for an engine to answer.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// So many images are fetched or built at a time.
+const AT_A_TIME: usize = 2;
+
+/// Whose tools may run in containers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ContainersFor {
+    /// Nobody's.
+    Nobody,
+    /// Those of whoever runs this server: an engine fetches images with the operator's credentials.
+    Local,
+    /// Everybody's.
+    All,
+}
+
+/// How tools run in containers.
+#[derive(Clone, Copy, Debug)]
+pub struct ContainerSettings {
+    /// Whose.
+    pub allowed: ContainersFor,
+}
+
+/// A container of a toolset.
+type Which = (OrgId, ToolsetId, ServerId);
+
+/// All containers of a server. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Containers(Arc<Inner>);
+
+struct Inner {
+    storage: Storage,
+    store: Store,
+    events: Events,
+    servers: Servers,
+    nodes: Nodes,
+    places: Places,
+    settings: ContainerSettings,
+    /// The most bytes of memory of one call.
+    memory: u64,
+    engine: tokio::sync::Mutex<Option<Engine>>,
+    /// Whether what a server left that worked in this data folder before was removed.
+    swept: AtomicBool,
+    warm: Warm,
+    /// How the engine was when somebody last looked: why there is none, and when that was.
+    seen: Mutex<Option<(Option<String>, Instant)>>,
+    /// Who finds out which image a container is.
+    preparing: Mutex<HashMap<Which, Arc<tokio::sync::Mutex<()>>>>,
+    /// How many images are fetched or built at a time.
+    fetching: tokio::sync::Semaphore,
+    /// Why the image of a container could not be had.
+    failed: Mutex<HashMap<Which, String>>,
+}
+
+/// What a call of a container's tool runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Contained {
+    pub(crate) toolset: ToolsetId,
+    pub(crate) container: InstalledContainer,
+    pub(crate) tool: ContainerTool,
+    /// The image, by its id at this engine.
+    pub(crate) image: String,
+}
+
+impl Containers {
+    /// `sandboxes` shows folders of root's to others.
+    pub(crate) fn new(
+        settings: &Settings,
+        storage: &Storage,
+        store: &Store,
+        events: &Events,
+        servers: &Servers,
+        nodes: &Nodes,
+        sandboxes: SharedKeeper,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            storage: storage.clone(),
+            store: store.clone(),
+            events: events.clone(),
+            servers: servers.clone(),
+            nodes: nodes.clone(),
+            places: Places::new(storage.data().join(PLACES), sandboxes),
+            settings: settings.containers,
+            memory: settings.calls.tool_memory_bytes,
+            engine: tokio::sync::Mutex::default(),
+            swept: AtomicBool::new(false),
+            warm: Warm::default(),
+            seen: Mutex::default(),
+            preparing: Mutex::default(),
+            fetching: tokio::sync::Semaphore::new(AT_A_TIME),
+            failed: Mutex::default(),
+        }))
+    }
+
+    /// Why an organisation has no containers here at all.
+    pub(crate) fn refusal(&self, org: &OrgId) -> Option<&'static str> {
+        match self.0.settings.allowed {
+            ContainersFor::Nobody => Some("containers are switched off on this server"),
+            ContainersFor::Local if *org != OrgId::local() => {
+                Some("containers are not for organisations that share this server, unless its operator says so")
+            }
+            _ => None,
+        }
+    }
+
+    /// Why containers of an organisation cannot run now, as far as was seen lately.
+    pub(crate) fn problem(&self, org: &OrgId) -> Option<String> {
+        if let Some(refusal) = self.refusal(org) {
+            return Some(refusal.to_owned());
+        }
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|(problem, _)| problem.clone())
+    }
+
+    /// Looks whether there is an engine, unless somebody did a moment ago.
+    pub(crate) async fn look(&self, org: &OrgId) {
+        let is_fresh = |seen: &(Option<String>, Instant)| seen.1.elapsed() < BELIEVED;
+        let fresh = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(is_fresh);
+        if !fresh && self.refusal(org).is_none() && tokio::time::timeout(LOOK, self.engine()).await.is_err() {
+            self.saw(Some("the container engine does not answer".to_owned()));
+        }
+    }
+
+    /// The engine. When it is first found, what a server of ours that was killed left there is removed.
+    pub(crate) async fn engine(&self) -> Result<Engine, EngineError> {
+        let mut place = self.0.engine.lock().await;
+        if let Some(engine) = place.as_ref()
+            && engine.is_there().await
+        {
+            self.saw(None);
+            return Ok(engine.clone());
+        }
+        *place = None;
+        let found = match sockets(|name| std::env::var(name).ok()) {
+            Ok(sockets) => Engine::find(&sockets).await,
+            Err(error) => Err(error),
+        };
+        self.saw(found.as_ref().err().map(ToString::to_string));
+        let engine = found?;
+        // Once: an engine that was away for a moment comes back with containers that are wanted.
+        if !self.0.swept.load(Ordering::SeqCst) {
+            let left = engine.sweep(HOME_LABEL, self.0.nodes.home()).await?;
+            self.0.swept.store(true, Ordering::SeqCst);
+            if left > 0 {
+                tracing::warn!(containers = left, "containers of a server that was cut off were removed");
+            }
+        }
+        *place = Some(engine.clone());
+        Ok(engine)
+    }
+
+    fn saw(&self, problem: Option<String>) {
+        *self.0.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((problem, Instant::now()));
+    }
+
+    /// Removes what a killed server left. Only for whoever has the data folder alone.
+    pub(crate) async fn tidy_up(&self) {
+        if !self.0.places.clear().await {
+            return;
+        }
+        if let Err(error) = self.engine().await {
+            tracing::warn!(%error, "containers that were left could not be looked for; they are when the engine is back");
+        }
+    }
+
+    /// Removes what another server left that was declared dead, if its engine is ours. If it lives after all, it has ended its calls itself.
+    pub(crate) async fn bury(&self, node: &str) {
+        if self.0.settings.allowed == ContainersFor::Nobody {
+            return;
+        }
+        let Ok(engine) = self.engine().await else { return };
+        match engine.sweep(NODE_LABEL, node).await {
+            Ok(0) => {}
+            Ok(left) => tracing::warn!(containers = left, node, "containers of a dead node were removed"),
+            Err(error) => tracing::warn!(%error, node, "containers of a dead node could not be looked for"),
+        }
+    }
+}

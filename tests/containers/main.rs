@@ -1,0 +1,9 @@
+//! Tools in containers, with podman as the engine and images made of files of this machine.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod faults;
+mod kit;
+mod pinned;
+mod shared;
+mod speaking;
+mod whole;

@@ -1,0 +1,82 @@
+//! Which image a container is: the one that was trusted, whatever its name means later; built of a folder that was trusted; tools that it names itself.
+
+use kitbag_testkit::TestDatabase;
+use serde_json::json;
+
+use crate::kit::{IMAGE, SCRIPT, TOOLS, TOOLSETS, ask, bundle, call, engine, import, manifest, new_chat, serve};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_changed_is_not_followed_until_it_is_trusted_again() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let server = serve(&database, &podman, &[]);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["nothing"], "", ""))])).await.expect(201);
+    let chat = new_chat(&server).await;
+    assert_eq!(call(&server, &chat, "nothing").await["status"], "success");
+    podman.image(IMAGE, &[("bin/tool", "#!/bin/sh\necho '\"another\"' > $KITBAG_RESULT_FILE\n")], &[]);
+    ask(&server, &chat, "app:nothing", json!({})).await.expect_error(409, "QUARANTINED");
+    let detail = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
+    assert!(detail["containers"][0]["movedTo"].is_string(), "{detail}");
+    let tool = server.get(&format!("{TOOLS}/app:nothing")).await.expect(200);
+    assert!(tool.to_string().contains("not the one that was trusted"), "{tool}");
+    server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);
+    assert_eq!(call(&server, &chat, "nothing").await["result"], "another");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_had_is_told() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let server = serve(&database, &podman, &[]);
+    let yaml = manifest(&["nothing"], "", "").replace(IMAGE, "127.0.0.1:9/nobody/none:1");
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &yaml)])).await.expect(201);
+    let refused = server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await;
+    refused.expect_error(503, "UNAVAILABLE");
+    assert!(
+        refused.body["message"].as_str().unwrap().contains("127.0.0.1:9/nobody/none:1 cannot be had"),
+        "{:?}",
+        refused.body
+    );
+    let detail = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
+    assert_eq!(detail["containers"][0]["problem"], refused.body["message"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let server = serve(&database, &podman, &[]);
+    let label = r#"[{"id": "nothing", "description": "Does nothing", "input_schema": {"type": "object"}, "command": ["/bin/made", "words"]}]"#;
+    let recipe = format!(
+        "FROM {IMAGE}\nCOPY made /bin/made\nRUN [\"/bin/busybox\", \"chmod\", \"755\", \"/bin/made\"]\nLABEL io.kitbag.tools='{label}'\n"
+    );
+    let yaml = "id: app\nname: App\nversion: \"1.0.0\"\ncontainers:\n  - {id: box, build: box}\n";
+    let made = SCRIPT.replace("'not JSON'", "'\"built\"'");
+    let packed = |made: &str| bundle(&[("toolset.yaml", yaml), ("box/Containerfile", &recipe), ("box/made", made)]);
+    import(&server, "", packed(&made)).await.expect(201);
+    server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
+    assert!(!podman.run(&["images"]).contains("kitbag-app-box"), "nothing is built before somebody trusts it");
+    server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);
+    server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
+    let chat = new_chat(&server).await;
+    let tool = server.get(&format!("{TOOLS}/app:nothing")).await.expect(200);
+    assert_eq!((&tool["description"], &tool["provider"]), (&json!("Does nothing"), &json!("container")));
+    assert_eq!(call(&server, &chat, "nothing").await["result"], "built");
+    // Another file in the folder is another container, and nobody trusts it.
+    import(&server, "", packed(&made.replace("built", "built again"))).await.expect(200);
+    let detail = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
+    assert_eq!(
+        (&detail["containers"][0]["trusted"], &detail["containers"][0]["imageId"]),
+        (&json!(false), &json!(null))
+    );
+}
+
+/// For each volume an engine makes a folder on the machine's disk, of any size.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_with_volumes_is_refused() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    podman.image(IMAGE, &[("bin/tool", SCRIPT)], &["VOLUME /data"]);
+    let server = serve(&database, &podman, &[]);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["nothing"], "", ""))])).await.expect(201);
+    let refused = server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await;
+    refused.expect_error(409, "CONFLICT");
+    assert!(refused.body["message"].as_str().unwrap().contains("declares volumes (/data)"), "{:?}", refused.body);
+    assert_eq!(podman.containers().len(), 0);
+}
