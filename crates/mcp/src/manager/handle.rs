@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_model::{OrgId, ServerKey};
+use kitbag_model::ServerKey;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -47,14 +47,18 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    /// Makes a link and its task. It begins when `after`, which it replaces, has ended.
-    pub(super) fn start(shared: Arc<Shared>, org: OrgId, plan: Plan, after: Option<&Self>) -> Arc<Self> {
-        let link = Arc::new(Link::new(shared, org, plan));
+    /// Makes a link for its first server, and its task. It begins when `after`, which it replaces, has ended.
+    pub(super) fn start(shared: Arc<Shared>, configured: &Configured, plan: Plan, after: Option<&Self>) -> Arc<Self> {
+        let lazy = plan.lazy;
+        let link = Arc::new(Link::new(shared, configured.org.clone(), plan));
         let (asks, asked) = mpsc::unbounded_channel();
         let (ended, done) = watch::channel(false);
         let after = after.map(|handle| handle.done.clone());
-        tokio::spawn(tend::tend(link.clone(), asked, ended, after));
-        Arc::new(Self { link, asks, done })
+        let handle = Arc::new(Self { link: link.clone(), asks, done });
+        // Before its task begins, which would find nobody who wants it and leave it asleep.
+        handle.join(configured, lazy);
+        tokio::spawn(tend::tend(link, asked, ended, after));
+        handle
     }
 
     pub(super) fn ask(&self, ask: Ask) {

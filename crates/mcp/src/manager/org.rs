@@ -150,17 +150,16 @@ impl Org {
             Some(Slot::Still(_)) | None => None,
         };
         self.links.retain(|handle| !handle.is_done());
-        let there = self.links.iter().find(|handle| fits(handle)).cloned();
-        let handle = there.unwrap_or_else(|| {
-            // One that was switched off a moment ago may still be on its way out.
-            let leaving = |handle: &&Arc<Handle>| handle.link.identity == plan.identity && !handle.is_done();
-            let after = before.filter(|before| before.is_stopping());
-            let after = after.or_else(|| self.links.iter().rfind(leaving).cloned());
-            let handle = Handle::start(shared.clone(), configured.org.clone(), plan, after.as_deref());
-            self.links.push(handle.clone());
-            handle
-        });
-        handle.join(configured, lazy);
+        if let Some(there) = self.links.iter().find(|handle| fits(handle)) {
+            there.join(configured, lazy);
+            return there.clone();
+        }
+        // One that was switched off a moment ago may still be on its way out.
+        let leaving = |handle: &&Arc<Handle>| handle.link.identity == plan.identity && !handle.is_done();
+        let after = before.filter(|before| before.is_stopping());
+        let after = after.or_else(|| self.links.iter().rfind(leaving).cloned());
+        let handle = Handle::start(shared.clone(), configured, plan, after.as_deref());
+        self.links.push(handle.clone());
         handle
     }
 

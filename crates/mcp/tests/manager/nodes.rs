@@ -1,11 +1,12 @@
 //! Servers that several nodes share: two managers, a pipe between them, and somebody who says whose a server is.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kitbag_mcp::connection::{Answers, Boxed, CallError, Hold};
-use kitbag_mcp::manager::{Configured, Lease, Leases, Manager, ManagerError, NotLent, Place, Sought, Start, Status};
+use kitbag_mcp::manager::{Change, Configured, Lease, Leases, Manager, ManagerError, NotLent, Place, Sought, Start, Status};
 use kitbag_model::ServerKey;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
@@ -275,4 +276,36 @@ async fn who_knows_it_as_another_is_not_led_to_it() {
     assert!(lend("new", true).await.is_none());
     let unknown = one.manager.lend(&one.org, &key("app~b"), "new", true).await.err();
     assert!(matches!(unknown, Some(NotLent::Manager(ManagerError::NotFound))));
+}
+
+/// Says of every server that it cannot be known where it is.
+struct Nobody;
+
+impl Leases for Nobody {
+    fn shares(&self) -> bool {
+        true
+    }
+
+    fn find<'a>(&'a self, _: Sought<'a>, _: &'a AtomicBool) -> Boxed<'a, Result<Place, String>> {
+        Box::pin(std::future::ready(Err("nobody knows".to_owned())))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn each_server_is_looked_for_from_the_start() {
+    let mut kit = Kit::new(|settings| {
+        settings.leases = Some(Arc::new(Nobody));
+        settings.backoff.tries = 1;
+    });
+    let servers: Vec<Configured> = (0..2000)
+        .map(|number| Configured { start: Start::Lazily, ..kit.twin(&format!("app~s{number}"), &[]) })
+        .collect();
+    kit.configure(&servers.iter().collect::<Vec<_>>());
+    // None goes to sleep because its life began before anybody wanted it.
+    let mut waited_for: BTreeSet<ServerKey> = servers.into_iter().map(|server| server.key).collect();
+    while !waited_for.is_empty() {
+        if let Change::Status { key, status: Status::Error, .. } = kit.next().await {
+            waited_for.remove(&key);
+        }
+    }
 }
