@@ -55,7 +55,7 @@ pub(crate) struct Prepared {
 pub(crate) enum PrepareError {
     #[error("{0}")]
     NotAllowed(&'static str),
-    #[error("the container {0} must be trusted before anything of it is fetched, built or started")]
+    #[error("nothing of the container {0} is fetched, built or started before somebody trusts its toolset")]
     NeedsTrust(ServerId),
     #[error(
         "the image {name} is not the one that was trusted: it was {was} and is now {now}; look at it, then trust the toolset again"

@@ -80,7 +80,7 @@ pub(super) fn for_agents(one: &Installed, container: &InstalledContainer) -> Vec
 pub(crate) fn problem(one: &InstalledContainer, no_engine: Option<&str>) -> Option<String> {
     let id = &one.container.id;
     match (&one.moved_to, &one.pinned) {
-        _ if !one.is_trusted() => Some(format!("the container {id} must be trusted before it may start")),
+        _ if !one.is_trusted() => Some(format!("the container {id} may not start before somebody trusts its toolset")),
         (Some(now), Some(pinned)) => Some(format!(
             "the image of the container {id} is not the one that was trusted: it was {} and is now {now}; look at it, then trust \
              the toolset again",

@@ -136,7 +136,13 @@ fn ask(report: &Value) -> Result<bool, Failure> {
         return Ok(false);
     }
     let mut stderr = io::stderr();
-    write!(stderr, "Trust it? Its servers then start with your own rights. [y/N] ")?;
+    let then = match (list("launches").is_empty(), list("containers").is_empty()) {
+        (false, true) => " Its servers then start with your own rights.",
+        (false, false) => " Its servers then start with your own rights, and its containers run.",
+        (true, false) => " Its containers are then fetched or built, and run.",
+        (true, true) => "",
+    };
+    write!(stderr, "Trust it?{then} [y/N] ")?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

@@ -41,6 +41,13 @@ pub(super) fn toolset(toolset: &Value) -> String {
     if !servers.is_empty() {
         lines.push(format!("\n{}", table(["SERVER", "", "STARTS"], &servers)));
     }
+    let containers: Vec<_> = items("containers").iter().map(container_row).collect();
+    if !containers.is_empty() {
+        lines.push(format!("\n{}", table(["CONTAINER", "", "IMAGE"], &containers)));
+        let problem = |one: &Value| one["problem"].as_str().map(|why| format!("{}: {}", text(one, "id"), plain(why)));
+        lines.extend(items("containers").iter().filter_map(problem));
+        lines.extend(containers_wait(toolset));
+    }
     let skill = |skill: &Value| {
         let state = if skill["enabled"] == true { "" } else { "off" };
         [text(skill, "id"), state, text(skill, "description")].map(plain)
@@ -97,6 +104,28 @@ fn server_row(server: &Value) -> [String; 3] {
         (true, true) => "trusted",
     };
     [text(server, "id").to_owned(), state.to_owned(), plain(text(server, "commandLine"))]
+}
+
+/// A container's id, whether it may run, and what it is made of.
+fn container_row(container: &Value) -> [String; 3] {
+    let state = match (container["enabled"] == true, container["trusted"] == true) {
+        (false, _) => "off",
+        (true, _) if !container["movedTo"].is_null() => "changed image",
+        (true, false) => "not trusted",
+        (true, true) => "trusted",
+    };
+    let made = match container["build"].as_str() {
+        Some(folder) => format!("built from {folder}"),
+        None => text(container, "image").to_owned(),
+    };
+    [text(container, "id").to_owned(), state.to_owned(), plain(&made)]
+}
+
+/// What to do about containers that may not run yet, if there are such.
+fn containers_wait(toolset: &Value) -> Option<String> {
+    let waits = |one: &Value| one["enabled"] == true && (one["trusted"] != true || !one["movedTo"].is_null());
+    let some = toolset["containers"].as_array().into_iter().flatten().any(waits);
+    some.then(|| format!("Let its containers run with: kitbag toolset trust {}", text(toolset, "id")))
 }
 
 pub(super) fn overrides(list: &Value) -> String {
@@ -168,5 +197,6 @@ pub(super) fn report(report: &Value) -> String {
     if !dry && launches.iter().any(|launch| launch["trusted"] != true) {
         lines.push("Let a server start with: kitbag mcp trust SERVER".to_owned());
     }
+    lines.extend(containers_wait(&report["toolset"]));
     lines.join("\n")
 }
