@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kitbag_mcp::connection::{Answers, Boxed, CallError, Hold};
-use kitbag_mcp::manager::{Change, Configured, Lease, Leases, Manager, ManagerError, NotLent, Place, Sought, Start, Status};
+use kitbag_mcp::manager::{
+    Change, Configured, Lease, Leases, Manager, ManagerError, NotLent, Place, Sought, Start, Status,
+};
 use kitbag_model::ServerKey;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
