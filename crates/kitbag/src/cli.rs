@@ -490,7 +490,7 @@ pub(crate) enum ToolsetCommand {
     },
     /// Print the JSON Schema of toolset.yaml
     Schema,
-    /// Install a toolset, in place of an older version of it. None of its code runs and none of its servers starts
+    /// Install a toolset, in place of an older version of it. None of its code runs; no server or container of it starts
     Import {
         /// A folder, a ZIP, a URL; also an MCP bundle, a plugin, a skill, or the server list of another program
         source: String,

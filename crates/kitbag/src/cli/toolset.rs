@@ -4,7 +4,7 @@ use clap::Args;
 
 #[derive(Args)]
 pub(crate) struct ImportFlags {
-    /// Let the servers that it declares start, with your own rights
+    /// Let the servers that it declares start, with your own rights, and its containers run
     #[arg(long)]
     pub(crate) trust: bool,
     /// Install an older version over a newer one
