@@ -21,7 +21,7 @@ const QUICK: &str = "  - id: quick
 async fn each_is_held_back_and_told_apart() {
     let (podman, database) = (engine(), TestDatabase::sqlite());
     let server = serve(&database, &podman, &[]);
-    let words = ["eat", "fork", "flood", "look", "link", "words", "crash", "dial", "reap"];
+    let words = ["eat", "fork", "flood", "breaths", "look", "link", "words", "crash", "dial", "reap"];
     import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&words, LIMITS, QUICK))])).await.expect(201);
     let chat = new_chat(&server).await;
 
@@ -64,6 +64,12 @@ async fn each_is_held_back_and_told_apart() {
     let flood = call(&server, &chat, "flood").await;
     assert_eq!(flood["result"], "said", "{flood}");
     assert!(flood["logs"].to_string().len() < 1 << 20);
+    let before = peak(&server);
+    let breaths = call(&server, &chat, "breaths").await;
+    assert_eq!(breaths["result"], "said", "{breaths}");
+    assert!(breaths["logs"].to_string().len() < 1 << 20);
+    let grown = peak(&server).saturating_sub(before);
+    assert!(grown < 100 << 10, "40 million lines cost {grown} kB");
 
     // A result that is a link to a file of this machine, or no JSON.
     for (word, why) in [("link", "a link"), ("words", "not JSON")] {
@@ -72,6 +78,13 @@ async fn each_is_held_back_and_told_apart() {
         assert!(wrong["error"]["message"].as_str().unwrap().contains(why), "{wrong}");
     }
     assert_eq!(podman.containers().len(), 0);
+}
+
+/// The most memory that a server ever had, in kB.
+fn peak(server: &kitbag_testkit::Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

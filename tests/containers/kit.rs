@@ -24,6 +24,7 @@ case "$1" in
   eat) x=$(yes | head -c 150000000); echo ${#x} > $KITBAG_RESULT_FILE ;;
   fork) i=0; while [ $i -lt 200 ]; do sleep 30 & i=$((i+1)); done; echo '"all of them"' > $KITBAG_RESULT_FILE ;;
   flood) yes "a long line that says nothing" | head -c 3000000; echo '"said"' > $KITBAG_RESULT_FILE ;;
+  breaths) yes "" | head -c 20000000 >&2; yes "" | head -c 20000000; echo '"said"' > $KITBAG_RESULT_FILE ;; # lines without text
   look)
     root=no; echo x > /bin/x 2>/dev/null && root=yes
     caps=$(sed -n 's/CapEff:[^0-9a-f]*//p' /proc/self/status); new=$(sed -n 's/NoNewPrivs:[^0-9]*//p' /proc/self/status)

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod faults;
+mod fetched;
 mod kit;
 mod pinned;
 mod shared;

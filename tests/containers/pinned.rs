@@ -1,6 +1,8 @@
 //! Which image a container is: the one that was trusted, whatever its name means later; built of a folder that was trusted; tools that it names itself.
 
-use kitbag_testkit::TestDatabase;
+use std::time::{Duration, Instant};
+
+use kitbag_testkit::{Podman, TestDatabase};
 use serde_json::json;
 
 use crate::kit::{IMAGE, SCRIPT, TOOLS, TOOLSETS, ask, bundle, call, engine, import, manifest, new_chat, serve};
@@ -18,8 +20,35 @@ async fn an_image_that_changed_is_not_followed_until_it_is_trusted_again() {
     assert!(detail["containers"][0]["movedTo"].is_string(), "{detail}");
     let tool = server.get(&format!("{TOOLS}/app:nothing")).await.expect(200);
     assert!(tool.to_string().contains("not the one that was trusted"), "{tool}");
+    // What is trusted is what was shown, not what the name means by the time somebody says yes.
+    let shown = detail["containers"][0]["movedTo"].clone();
+    podman.run(&["tag", shown.as_str().unwrap().trim_start_matches("sha256:"), "localhost/kept:1"]);
+    podman.image(IMAGE, &[("bin/tool", "#!/bin/sh\necho '\"a third\"' > $KITBAG_RESULT_FILE\n")], &[]);
     server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);
+    ask(&server, &chat, "app:nothing", json!({})).await.expect_error(409, "QUARANTINED");
+    let detail = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
+    assert_eq!(detail["containers"][0]["imageId"], shown, "{detail}");
+    podman.run(&["tag", "localhost/kept:1", IMAGE]);
     assert_eq!(call(&server, &chat, "nothing").await["result"], "another");
+
+    // A yes at an import is one, too.
+    podman.image(IMAGE, &[("bin/tool", "#!/bin/sh\necho '\"a fourth\"' > $KITBAG_RESULT_FILE\n")], &[]);
+    ask(&server, &chat, "app:nothing", json!({})).await.expect_error(409, "QUARANTINED");
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["nothing"], "", ""))])).await.expect(200);
+    assert_eq!(call(&server, &chat, "nothing").await["result"], "a fourth");
+}
+
+/// The name goes, and the image stays: it is the one that was trusted.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_without_its_name_is_still_the_one() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let server = serve(&database, &podman, &[]);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["nothing"], "", ""))])).await.expect(201);
+    let chat = new_chat(&server).await;
+    assert_eq!(call(&server, &chat, "nothing").await["status"], "success");
+    podman.run(&["tag", IMAGE, "localhost/kept:1"]);
+    podman.run(&["untag", IMAGE, IMAGE]);
+    assert_eq!(call(&server, &chat, "nothing").await["status"], "success");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +72,7 @@ async fn an_image_that_cannot_be_had_is_told() {
 async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
     let (podman, database) = (engine(), TestDatabase::sqlite());
     let server = serve(&database, &podman, &[]);
-    let label = r#"[{"id": "nothing", "description": "Does nothing", "input_schema": {"type": "object"}, "command": ["/bin/made", "words"]}]"#;
+    let label = r#"[{"id": "nothing", "description": "Does nothing", "input_schema": {"type": "object"}, "command": ["/bin/made", "words"], "renderer": {"type": "code", "content": "$return"}}]"#;
     let recipe = format!(
         "FROM {IMAGE}\nCOPY made /bin/made\nRUN [\"/bin/busybox\", \"chmod\", \"755\", \"/bin/made\"]\nLABEL io.kitbag.tools='{label}'\n"
     );
@@ -58,7 +87,13 @@ async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
     let chat = new_chat(&server).await;
     let tool = server.get(&format!("{TOOLS}/app:nothing")).await.expect(200);
     assert_eq!((&tool["description"], &tool["provider"]), (&json!("Does nothing"), &json!("container")));
-    assert_eq!(call(&server, &chat, "nothing").await["result"], "built");
+    let built = call(&server, &chat, "nothing").await;
+    assert_eq!(built["result"], "built");
+    assert_eq!(
+        built["renderPlan"],
+        json!({ "renderer": "code", "config": { "content": "built" } }),
+        "as its image says"
+    );
     // Another file in the folder is another container, and nobody trusts it.
     import(&server, "", packed(&made.replace("built", "built again"))).await.expect(200);
     let detail = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
@@ -66,6 +101,28 @@ async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
         (&detail["containers"][0]["trusted"], &detail["containers"][0]["imageId"]),
         (&json!(false), &json!(null))
     );
+
+    // What nobody needs any more goes: the one of the first folder, and with the toolset all of them.
+    server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);
+    server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
+    assert_eq!(call(&server, &chat, "nothing").await["result"], "built again");
+    until_there_are(&podman, 1).await;
+    server.delete(&format!("{TOOLSETS}/app")).await.expect(204);
+    until_there_are(&podman, 0).await;
+    assert!(podman.run(&["images"]).contains("localhost/kb"), "what somebody else put there is not ours to remove");
+}
+
+/// Waits until the engine has so many images that were built here.
+async fn until_there_are(podman: &Podman, wanted: usize) {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let built = podman.run(&["images", "--quiet", "--filter", "label=io.kitbag.built-by"]);
+        if built.lines().count() == wanted {
+            return;
+        }
+        assert!(Instant::now() < end, "{}", podman.run(&["images"]));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// For each volume an engine makes a folder on the machine's disk, of any size.

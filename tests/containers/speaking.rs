@@ -137,6 +137,17 @@ async fn one_that_misbehaves_is_ended_and_begins_anew() {
     let first = podman.containers();
     assert_eq!(first.len(), 1);
 
+    // A yes that changes nothing has it asked again, and leaves its tools meanwhile.
+    server.post(&format!("{TOOLSETS}/clock/trust"), &json!({})).await.expect(200);
+    server.get(&format!("{TOOLS}/clock:say_it")).await.expect(200);
+    server.post(&format!("{TOOLSETS}/clock/prepare"), &json!({})).await.expect(200);
+    assert_eq!(call(&server, &chat, "say_it", json!({})).await["status"], "success");
+    // It works on the files that are there: with other ones it begins anew.
+    let states = server.get(&format!("{CHATS}/{chat}/workspace/manifests")).await.expect(200);
+    let state = json!({ "manifestId": states["items"][0]["id"] });
+    server.post(&format!("{CHATS}/{chat}/workspace/checkout"), &state).await.expect(200);
+    assert_eq!(podman.running().len(), 0);
+
     // Time: it is ended with all that it does; what it wrote until then is kept. The next call has a new one.
     let late = call(&server, &chat, "hang", json!({})).await;
     assert_eq!(late["error"]["code"], "TIMEOUT", "{late}");

@@ -21,7 +21,8 @@ const LARGEST_FILE: i64 = 1 << 30;
 /// How many files it may have open.
 const OPEN_FILES: i64 = 1024;
 
-/// The kernel counts these by user, whatever container they are in: it is `pids_limit` that holds one container back.
+/// The kernel counts these by user, whatever container they are in: it is `pids_limit` that holds one container back. An engine of an ordinary
+/// user may set no more than that user has, so there it stays as it is.
 const PROCESSES: i64 = 32_768;
 
 /// How much fits into its `/tmp`.
@@ -41,8 +42,8 @@ pub struct User {
 pub struct Limits {
     /// Bytes of memory. There is no swap beside it.
     pub memory: u64,
-    /// Thousandths of a processor.
-    pub milli_cpus: u64,
+    /// Thousandths of a processor; none: all that there are. An engine of an ordinary user may be unable to limit them.
+    pub milli_cpus: Option<u64>,
     /// Processes and threads.
     pub pids: u64,
 }
@@ -57,7 +58,7 @@ impl Limits {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64) * 1000;
         Self {
             memory: wanted.memory.unwrap_or(memory).min(memory),
-            milli_cpus: wanted.milli_cpus.unwrap_or(processors).min(processors),
+            milli_cpus: wanted.milli_cpus.map(|wanted| wanted.min(processors)),
             pids: wanted.pids.unwrap_or(PIDS).min(MOST_PIDS),
         }
     }
@@ -118,14 +119,14 @@ pub(crate) fn request(engine: &Engine, spec: &Spec) -> ContainerCreateBody {
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         memory: Some(number(place.limits.memory)),
         memory_swap: Some(number(place.limits.memory)),
-        nano_cpus: Some(number(place.limits.milli_cpus).saturating_mul(1_000_000)),
+        nano_cpus: place.limits.milli_cpus.map(|milli| number(milli).saturating_mul(1_000_000)),
         pids_limit: Some(number(place.limits.pids)),
-        ulimits: Some(vec![
-            limit("nofile", OPEN_FILES),
-            limit("nproc", PROCESSES),
-            limit("fsize", LARGEST_FILE),
-            limit("core", 0),
-        ]),
+        ulimits: Some(
+            [limit("nofile", OPEN_FILES), limit("fsize", LARGEST_FILE), limit("core", 0)]
+                .into_iter()
+                .chain((!is_own).then(|| limit("nproc", PROCESSES)))
+                .collect(),
+        ),
         mounts: Some(vec![bind(&place.workspace, WORKSPACE), bind(&place.exchange, EXCHANGE)]),
         tmpfs: Some(HashMap::from([("/tmp".to_owned(), TMP.to_owned())])),
         ipc_mode: Some("private".to_owned()),

@@ -17,6 +17,12 @@ pub const HOME_LABEL: &str = "io.kitbag.home";
 /// The label that says which of several servers a container is of, so that another one that declares it dead knows what to remove.
 pub const NODE_LABEL: &str = "io.kitbag.node";
 
+/// The label that says whose an image is that was built. It is another one than that of containers, which inherit their image's.
+pub const BUILDER_LABEL: &str = "io.kitbag.built-by";
+
+/// The label that says of which toolset an image was built.
+pub const TOOLSET_LABEL: &str = "io.kitbag.toolset";
+
 /// The label that says which call a container is for.
 pub const CALL_LABEL: &str = "io.kitbag.call";
 

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use bollard::models::ImageInspect;
-use bollard::query_parameters::{BuildImageOptionsBuilder, CreateImageOptionsBuilder};
+use bollard::models::{CreateImageInfo, ImageInspect};
+use bollard::query_parameters::{
+    BuildImageOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptions,
+};
 use futures_util::StreamExt;
 
 use crate::engine::Engine;
@@ -42,26 +44,31 @@ impl Engine {
     /// Fetches an image, with the credentials that the engine itself has. `tell` hears how far it is.
     pub async fn pull(&self, name: &str, tell: impl Fn(String)) -> Result<Image, EngineError> {
         let none = |reason: String| EngineError::NoImage { name: name.to_owned(), reason };
-        let options = CreateImageOptionsBuilder::default().from_image(name).build();
-        let mut steps = self.docker.create_image(Some(options), None, None);
+        let mut options = CreateImageOptionsBuilder::default().from_image(name);
+        if !names_one(name) {
+            // Docker would fetch all that the registry has of this name.
+            options = options.tag("latest");
+        }
+        let mut steps = self.docker.create_image(Some(options.build()), None, None);
         while let Some(step) = steps.next().await {
             let step = step.map_err(|error| none(EngineError::from(error).to_string()))?;
-            if let Some(problem) = step.error_detail.and_then(|detail| detail.message) {
-                return Err(none(short(&problem)));
+            if let Some(problem) = step.error_detail.as_ref().and_then(|detail| detail.message.as_deref()) {
+                return Err(none(short(problem)));
             }
-            if let Some(status) = step.status {
-                tell(short(&status));
+            if let Some(said) = how_far(&step) {
+                tell(short(&said));
             }
         }
         self.image(name).await?.ok_or_else(|| none("it is not there after it was fetched".to_owned()))
     }
 
-    /// Builds an image of a packed folder. `tell` hears what the builder says.
+    /// Builds an image of a packed folder, with labels by which it is found again. `tell` hears what the builder says.
     pub async fn build(
         &self,
         tag: &str,
         recipe: &str,
         folder: Vec<u8>,
+        labels: &HashMap<&str, String>,
         within: &Within,
         tell: impl Fn(String),
     ) -> Result<Image, EngineError> {
@@ -69,6 +76,7 @@ impl Engine {
         let options = BuildImageOptionsBuilder::default()
             .dockerfile(recipe)
             .t(tag)
+            .labels(labels)
             .rm(true)
             .forcerm(true)
             .networkmode(if within.network { "bridge" } else { "none" })
@@ -90,10 +98,74 @@ impl Engine {
         }
         self.image(tag).await?.ok_or(EngineError::Build(last))
     }
+
+    /// Removes the images that were built with all of these labels and that nobody wants: `wanted` is asked for the id and each name. One that
+    /// something is made of stays. How many there were.
+    pub async fn remove_images(
+        &self,
+        labels: &HashMap<&str, String>,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<usize, EngineError> {
+        let labelled = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let filters = HashMap::from([("label", labelled)]);
+        let options = ListImagesOptionsBuilder::default().filters(&filters).build();
+        let mut removed = 0;
+        for image in self.docker.list_images(Some(options)).await? {
+            if wanted(&image.id) || image.repo_tags.iter().any(|name| wanted(name)) {
+                continue;
+            }
+            match self.docker.remove_image(&image.id, None::<RemoveImageOptions>, None).await {
+                Ok(_) => removed += 1,
+                Err(error) => tracing::info!(%error, image = image.id, "an image that nobody needs stays"),
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Whether a name says which of all images of that name is meant.
+fn names_one(name: &str) -> bool {
+    name.contains('@') || name.rsplit('/').next().is_some_and(|last| last.contains(':'))
+}
+
+/// What a step of fetching says: of which part of the image, what happens to it, and how much of it is there.
+fn how_far(step: &CreateImageInfo) -> Option<String> {
+    let status = step.status.as_deref().filter(|status| !status.trim().is_empty())?;
+    let part = step.id.as_deref().map(|id| format!("{id}: ")).unwrap_or_default();
+    let bytes = step.progress_detail.as_ref().and_then(|detail| {
+        let total = detail.total.filter(|total| *total > 0)?;
+        Some(format!(" {} of {} kB", detail.current.unwrap_or(0) / 1000, total / 1000))
+    });
+    Some(format!("{part}{status}{}", bytes.unwrap_or_default()))
 }
 
 fn known(found: ImageInspect) -> Option<Image> {
     let config = found.config.unwrap_or_default();
     let volumes = config.volumes.unwrap_or_default();
     Some(Image { id: found.id?, volumes, labels: config.labels.unwrap_or_default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_one_image() {
+        for one in ["a:1", "registry.example:5000/a/b:1", "a@sha256:0a", "localhost/a:latest"] {
+            assert!(names_one(one), "{one}");
+        }
+        for many in ["a", "registry.example:5000/a/b", "library/a"] {
+            assert!(!names_one(many), "{many}");
+        }
+    }
+
+    #[test]
+    fn a_step_says_of_what_and_how_much() {
+        let step = |text: &str| how_far(&serde_json::from_str(text).unwrap());
+        assert_eq!(step(r#"{"status": "Pulling fs layer", "id": "0a1b"}"#).as_deref(), Some("0a1b: Pulling fs layer"));
+        let loading = r#"{"status": "Downloading", "id": "0a1b", "progressDetail": {"current": 2500, "total": 10000}}"#;
+        assert_eq!(step(loading).as_deref(), Some("0a1b: Downloading 2 of 10 kB"));
+        assert_eq!(step(r#"{"status": "Done", "progressDetail": {}}"#).as_deref(), Some("Done"));
+        assert_eq!(step("{}"), None);
+    }
 }

@@ -20,7 +20,7 @@ mod session;
 pub use call::{Ended, Finished, Job};
 pub use confine::{Limits, Place, Spec, User};
 pub use dial::{Found, sockets};
-pub use engine::{CALL_LABEL, Engine, EngineKind, HOME_LABEL, NODE_LABEL};
+pub use engine::{BUILDER_LABEL, CALL_LABEL, Engine, EngineKind, HOME_LABEL, NODE_LABEL, TOOLSET_LABEL};
 pub use error::EngineError;
 pub use image::{Image, Within};
 pub use logs::{Line, Stream};

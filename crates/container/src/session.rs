@@ -105,7 +105,8 @@ impl Engine {
 impl Session {
     /// From now on each line that it says beside is heard here, too.
     pub fn listen(&self, listener: UnboundedSender<Line>) {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.logs.tell_anew();
         *said.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
     }
 

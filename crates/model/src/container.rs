@@ -16,6 +16,7 @@ use crate::launch::{Launch, LaunchError, RawLaunch};
 use crate::name::{LocalToolId, ServerId};
 use crate::path::WorkPath;
 use crate::placeholder::Template;
+use crate::renderer::{self, Rendering};
 use crate::time::Timestamp;
 use crate::toolset::{Description, DisplayName};
 
@@ -137,6 +138,9 @@ pub struct ContainerTool {
     /// What its image calls it, where that speaks MCP and the name is another one than the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_name: Option<String>,
+    /// How its image wants its results shown. What a manifest says of that is an override.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendering: Option<Rendering>,
     /// Whether a person is asked before each call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires_confirmation: Option<bool>,
@@ -197,15 +201,15 @@ impl Container {
         trust_key(&self.id)
     }
 
-    /// The hash that trust in it is bound to: what would be started, with which variables and how confined, and which tools may
-    /// be called without a question. `built_from` is the hash of the folder that its image is built from.
+    /// The hash that trust in it is bound to: what would be started, with which variables and how confined, and which tools are
+    /// called only after a question. `built_from` is the hash of the folder that its image is built from.
     pub fn fingerprint(&self, built_from: Option<&ContentHash>) -> ContentHash {
         let mut hasher = Hasher::default();
         hasher.update(b"kitbag container trust 1\n");
         let tools: Vec<Value> = self
             .tools
             .iter()
-            .map(|tool| serde_json::json!([tool.id, tool.command, tool.requires_confirmation == Some(false)]))
+            .map(|tool| serde_json::json!([tool.id, tool.command, tool.requires_confirmation == Some(true)]))
             .collect();
         let says = serde_json::json!({
             "source": self.source, "builtFrom": built_from, "command": self.command, "env": self.env,
@@ -244,6 +248,9 @@ pub struct ImageSays {
     /// Whether it said so in MCP, in which its tools are called, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub speaks_mcp: bool,
+    /// Whether it is to be asked before it is used: somebody trusted the image anew, and what is known here is what was said before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub to_ask: bool,
 }
 
 /// A container of an installed toolset.
@@ -280,6 +287,22 @@ impl InstalledContainer {
             Some(pinned) if self.container.tools.is_empty() => &pinned.says.tools,
             _ => &self.container.tools,
         }
+    }
+
+    /// The image that it is, if nothing about that is open.
+    pub fn settled(&self) -> Option<&PinnedImage> {
+        self.pinned.as_ref().filter(|pinned| !pinned.says.to_ask)
+    }
+
+    /// The image that it is from now on because somebody trusts it again; none: that stays as it is. It is the one that was shown to them beside
+    /// the one that it was, and not whatever the name means by the time it is looked for; and it says itself anew which tools it has.
+    pub fn trusted_anew(&self) -> Option<PinnedImage> {
+        let before = self.pinned.as_ref()?;
+        let is_asked = self.moved_to.is_some() || self.speaks_mcp();
+        is_asked.then(|| PinnedImage {
+            id: self.moved_to.clone().unwrap_or_else(|| before.id.clone()),
+            says: ImageSays { to_ask: true, ..before.says.clone() },
+        })
     }
 
     /// Whether its tools are called in MCP, in a container that stays.
@@ -319,6 +342,7 @@ impl ContainerTool {
             input_schema: schema.ok_or_else(|| left_out(&"it has no schema of its arguments"))?,
             output_schema: definition.get("outputSchema").and_then(Value::as_object).cloned(),
             command: Vec::new(),
+            rendering: None,
             requires_confirmation: None,
             enabled: true,
         })
@@ -370,6 +394,7 @@ pub fn tools_of_label(text: &str) -> Result<Vec<ContainerTool>, String> {
         #[serde(default)]
         command: Vec<String>,
         requires_confirmation: Option<bool>,
+        renderer: Option<Map<String, Value>>,
     }
     let labelled: Vec<Labelled> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut seen = std::collections::HashSet::new();
@@ -380,18 +405,29 @@ pub fn tools_of_label(text: &str) -> Result<Vec<ContainerTool>, String> {
     if labelled.len() > MOST_TOOLS || labelled.iter().any(|tool| tool.command.len() > MOST_WORDS) {
         return Err(format!("it has more than {MOST_TOOLS} tools, or a command of more than {MOST_WORDS} words"));
     }
-    let tool = |tool: Labelled| ContainerTool {
-        id: tool.id,
-        name: tool.name,
-        description: tool.description,
-        input_schema: tool.input_schema,
-        output_schema: tool.output_schema,
-        command: tool.command,
-        mcp_name: None,
-        requires_confirmation: tool.requires_confirmation,
-        enabled: true,
+    let tool = |tool: Labelled| {
+        let rendering = tool.renderer.map(shown).transpose();
+        Ok(ContainerTool {
+            rendering: rendering.map_err(|error| format!("the renderer of the tool \"{}\": {error}", tool.id))?,
+            id: tool.id,
+            name: tool.name,
+            description: tool.description,
+            input_schema: tool.input_schema,
+            output_schema: tool.output_schema,
+            command: tool.command,
+            mcp_name: None,
+            requires_confirmation: tool.requires_confirmation,
+            enabled: true,
+        })
     };
-    Ok(labelled.into_iter().map(tool).collect())
+    labelled.into_iter().map(tool).collect()
+}
+
+/// A renderer as tools have it: its `type` among its configuration.
+fn shown(mut config: Map<String, Value>) -> Result<Rendering, String> {
+    let Some(Value::String(name)) = config.remove("type") else { return Err("it has no type".to_owned()) };
+    let checked = renderer::check(Some(&name), Some(&Value::Object(config)));
+    checked.map_err(|error| error.to_string())?.ok_or_else(|| "it has no type".to_owned())
 }
 
 #[cfg(test)]
@@ -435,8 +471,9 @@ mod tests {
         assert!(differs(|one| one.network = true));
         assert!(differs(|one| one.limits.memory = Some(1 << 30)));
         assert!(differs(|one| one.tools[0].command.push("-x".to_owned())));
-        assert!(differs(|one| one.tools[0].requires_confirmation = Some(false)));
-        assert!(!differs(|one| one.tools[0].requires_confirmation = Some(true)));
+        // A question that is there in one version and gone in the next is as much of a change as one that comes.
+        assert!(differs(|one| one.tools[0].requires_confirmation = Some(true)));
+        assert!(!differs(|one| one.tools[0].requires_confirmation = Some(false)), "nobody is asked in either case");
         assert!(!differs(|one| one.tools[0].description = Some("other words".parse().unwrap())));
         let folder = ContentHash::of(b"x");
         assert_ne!(container().fingerprint(Some(&folder)), base);
@@ -456,9 +493,17 @@ mod tests {
             r#"[{"id": "a"}]"#,
             r#"[{"id": "a", "input_schema": {}}, {"id": "A", "input_schema": {}}]"#,
             r#"[{"id": "a", "input_schema": {}, "entrypoint": "x"}]"#,
+            r#"[{"id": "a", "input_schema": {}, "renderer": {"file": "x"}}]"#,
+            r#"[{"id": "a", "input_schema": {}, "renderer": {"type": "code", "fiel": "x"}}]"#,
         ] {
             assert!(tools_of_label(bad).is_err(), "{bad}");
         }
+        let shown = r#"[{"id": "a", "input_schema": {}, "renderer": {"type": "code", "file": "$return.file"}}]"#;
+        let read = tools_of_label(shown).unwrap();
+        let rendering = read[0].rendering.as_ref().unwrap();
+        assert_eq!((rendering.renderer().name(), &rendering.config()["file"]), ("code", &"$return.file".into()));
+        let kept = serde_json::to_string(&read).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<ContainerTool>>(&kept).unwrap(), read);
     }
 
     #[test]

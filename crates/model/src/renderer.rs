@@ -182,10 +182,34 @@ text_serde!(Renderer);
 
 /// A renderer with a configuration that it takes. The two are one value: a configuration means nothing to another
 /// renderer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Said", into = "Said")]
 pub struct Rendering {
     renderer: Renderer,
     config: Map<String, Value>,
+}
+
+/// A renderer and a configuration as they are written down, which nobody has checked.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    renderer: String,
+    #[serde(default)]
+    config: Map<String, Value>,
+}
+
+impl From<Rendering> for Said {
+    fn from(one: Rendering) -> Self {
+        Self { renderer: one.renderer.to_string(), config: one.config }
+    }
+}
+
+impl TryFrom<Said> for Rendering {
+    type Error = RendererError;
+
+    fn try_from(said: Said) -> Result<Self, RendererError> {
+        check(Some(&said.renderer), Some(&Value::Object(said.config)))?.ok_or(RendererError::ConfigAlone)
+    }
 }
 
 impl Rendering {

@@ -15,6 +15,10 @@ const PROGRAMS: [&str; 20] = [
     "env", "sed", "seq", "tr",
 ];
 
+/// The files in which an engine has what it knows of registries, and its credentials for them.
+const REGISTRIES: &str = "registries.conf";
+const CREDENTIALS: &str = "auth.json";
+
 /// An engine, which ends with this.
 pub struct Podman {
     folder: tempfile::TempDir,
@@ -26,8 +30,21 @@ impl Podman {
     pub fn start() -> Self {
         // Paths of sockets are short.
         let folder = tempfile::Builder::new().prefix("kb-pod").tempdir().expect("a folder");
+        let settings = [(REGISTRIES, "unqualified-search-registries = []\n"), (CREDENTIALS, "{}\n")];
+        settings.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).expect("a file"));
         let service = serve(folder.path());
         Self { folder, service }
+    }
+
+    /// Tells the engine of a registry of this machine, with the credentials that it knows for it.
+    pub fn knows_registry(&mut self, address: &str, credentials: &str) {
+        let registries = format!("[[registry]]\nlocation = \"{address}\"\ninsecure = true\n");
+        std::fs::write(self.folder.path().join(REGISTRIES), registries).expect("a file");
+        let auths = serde_json::json!({ "auths": { address: { "auth": credentials } } });
+        std::fs::write(self.folder.path().join(CREDENTIALS), auths.to_string()).expect("a file");
+        // It reads them once.
+        self.kill();
+        self.again();
     }
 
     /// Kills the service. What runs in containers runs on.
@@ -137,6 +154,9 @@ fn podman(folder: &Path) -> Command {
     command.arg("--tmpdir").arg(folder.join("tmp"));
     // What runs a container for podman notes there that memory was short.
     command.current_dir(folder);
+    command
+        .env("CONTAINERS_REGISTRIES_CONF", folder.join(REGISTRIES))
+        .env("REGISTRY_AUTH_FILE", folder.join(CREDENTIALS));
     command.args(["--storage-driver", driver(), "--runtime", "runc", "--cgroup-manager", "cgroupfs"]);
     command
 }

@@ -1,6 +1,8 @@
 //! The images of a run's containers: there, fetched, or built of the toolset's files. One that is not what the toolset's organisation
 //! trusted is not used.
 
+use std::collections::HashMap;
+
 use kitbag_container::{Engine, Limits, Packed, Within};
 use kitbag_model::ImageSource;
 use kitbag_model::container::built_tag;
@@ -66,7 +68,8 @@ pub async fn image(
             let recipe = recipe.ok_or_else(|| failed(&"its folder has no Containerfile"))?;
             let within =
                 Within { network: container.network, memory: Limits::within(&container.limits, memory).memory };
-            let built = engine.build(&tag, recipe, packed.finish(), &within, |_| {}).await;
+            // It stays, for the next run of the same toolset.
+            let built = engine.build(&tag, recipe, packed.finish(), &HashMap::new(), &within, |_| {}).await;
             Ok(built.map_err(|error| failed(&error))?.id)
         }
     }

@@ -173,6 +173,7 @@ impl Manifest<'_, '_> {
             let enabled = self.reader.bool_of(&fields, "enabled").unwrap_or(true);
             if let (Some(id), Some(input_schema)) = (id, input_schema) {
                 tools.push(ContainerTool {
+                    rendering: None,
                     id,
                     name,
                     description,

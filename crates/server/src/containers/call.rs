@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
 
+use super::warm::STARTING;
 use super::{Contained, Containers};
 
 /// So long an engine may take for its part of a call, beside the tool itself.
@@ -41,7 +42,8 @@ impl Containers {
     /// Makes one call, to its end.
     pub(crate) async fn call(&self, what: &Contained, around: Around<'_>) -> Ran {
         // An engine that hangs keeps neither the chat nor the place of the call.
-        let longest = deadline(what, around.deadline) + GRACE;
+        let starting = if what.container.speaks_mcp() { STARTING } else { Duration::ZERO };
+        let longest = deadline(what, around.deadline) + GRACE + starting;
         let mut stop = around.stop.clone();
         let stopped = async {
             let _ = stop.wait_for(|stop| *stop).await;

@@ -4,6 +4,7 @@
 //! on it is that one: a name that means another image later is told, and not followed, until somebody trusts it again.
 
 mod call;
+mod follow;
 mod prepare;
 mod warm;
 
@@ -58,6 +59,9 @@ pub struct ContainerSettings {
     pub allowed: ContainersFor,
 }
 
+/// Those who wait for one another, by what for.
+type Turns<K> = Mutex<HashMap<K, Arc<tokio::sync::Mutex<()>>>>;
+
 /// A container of a toolset.
 type Which = (OrgId, ToolsetId, ServerId);
 
@@ -82,9 +86,11 @@ struct Inner {
     /// How the engine was when somebody last looked: why there is none, and when that was.
     seen: Mutex<Option<(Option<String>, Instant)>>,
     /// Who finds out which image a container is.
-    preparing: Mutex<HashMap<Which, Arc<tokio::sync::Mutex<()>>>>,
+    preparing: Turns<Which>,
     /// How many images are fetched or built at a time.
     fetching: tokio::sync::Semaphore,
+    /// Whose, so that one organisation does not take all of that.
+    fetching_of: Turns<OrgId>,
     /// Why the image of a container could not be had.
     failed: Mutex<HashMap<Which, String>>,
 }
@@ -125,6 +131,7 @@ impl Containers {
             seen: Mutex::default(),
             preparing: Mutex::default(),
             fetching: tokio::sync::Semaphore::new(AT_A_TIME),
+            fetching_of: Mutex::default(),
             failed: Mutex::default(),
         }))
     }

@@ -1,5 +1,6 @@
 //! Which image a container is: found, fetched or built once it is trusted, and remembered.
 
+use std::hash::Hash;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,10 +15,11 @@ use kitbag_model::{
 use kitbag_runner::Resident;
 use kitbag_store::StoreError;
 use serde_json::json;
+use tracing::Instrument;
 
-use super::Containers;
 use super::call::Values;
 use super::warm::options;
+use super::{Containers, Turns};
 use crate::toolsets::{Shelf, checked_file};
 
 /// So many bytes may be in a folder that an image is built from. It is held in memory.
@@ -34,6 +36,9 @@ const TRIES: usize = 3;
 
 /// So long an image may take to be fetched or built.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
+
+/// So long a call waits for it.
+const SOON: Duration = Duration::from_secs(30);
 
 /// So often listeners hear how far it is.
 const TOLD: Duration = Duration::from_millis(250);
@@ -61,6 +66,11 @@ pub(crate) enum PrepareError {
         "the image {name} is not the one that was trusted: it was {was} and is now {now}; look at it, then trust the toolset again"
     )]
     Moved { name: String, was: String, now: String },
+    #[error(
+        "the image of the container {container} is still being fetched, built or asked; try again later, or wait for it with \
+         `kitbag toolset prepare {toolset}`"
+    )]
+    Busy { container: ServerId, toolset: ToolsetId },
     #[error("{0}")]
     Bad(String),
     #[error(transparent)]
@@ -70,29 +80,19 @@ pub(crate) enum PrepareError {
 }
 
 impl Containers {
-    /// A toolset changed. Its containers that are trusted, and of which nobody knows which image they are, are prepared in the background.
-    pub(crate) fn follow(&self, org: &OrgId, toolset: &str) {
-        let Ok(toolset) = toolset.parse::<ToolsetId>() else { return };
-        if self.refusal(org).is_some() {
-            return;
+    /// The same for a call, which does not wait for as long as that may take. It goes on, and the next call finds what came of it.
+    pub(crate) async fn prepare_soon(
+        &self,
+        org: &OrgId,
+        installed: &Installed,
+        id: &ServerId,
+    ) -> Result<Prepared, PrepareError> {
+        let (containers, own, org, container) = (self.clone(), installed.clone(), org.clone(), id.clone());
+        let preparing = tokio::spawn(async move { containers.prepare(&org, &own, &container).await }.in_current_span());
+        match tokio::time::timeout(SOON, preparing).await {
+            Ok(done) => done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())),
+            Err(_) => Err(PrepareError::Busy { container: id.clone(), toolset: installed.toolset.id.clone() }),
         }
-        let (containers, org) = (self.clone(), org.clone());
-        tokio::spawn(async move {
-            let read = async { containers.0.store.read_beside(&org).await?.installed(&toolset).await };
-            let Ok(Some(installed)) = read.await else { return };
-            if let Err(error) = containers.prepare_all(&org, &installed).await {
-                tracing::warn!(%error, %toolset, "the image of a container could not be had");
-            }
-        });
-    }
-
-    /// Finds out which images the containers of a toolset are: those that are trusted and not known yet.
-    pub(crate) async fn prepare_all(&self, org: &OrgId, installed: &Installed) -> Result<(), PrepareError> {
-        let new = |one: &&InstalledContainer| one.container.enabled && one.is_trusted() && one.pinned.is_none();
-        for one in installed.containers.iter().filter(new) {
-            self.prepare(org, installed, &one.container.id).await?;
-        }
-        Ok(())
     }
 
     /// The image of a container, which must be the one that was trusted. It is fetched or built if it is not there. One at a time for each.
@@ -129,7 +129,7 @@ impl Containers {
                 ImageSource::Image(name) => self.named(&engine, org, toolset, one, name.as_str()).await?,
                 ImageSource::Build(folder) => self.built(&engine, org, now, one, folder).await?,
             };
-            if let Some(pinned) = &one.pinned {
+            if let Some(pinned) = one.settled() {
                 return Ok(Prepared { pinned: pinned.clone(), image: found.id });
             }
             if !found.volumes.is_empty() {
@@ -166,9 +166,7 @@ impl Containers {
     }
 
     fn turn(&self, org: &OrgId, toolset: &ToolsetId, id: &ServerId) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.0.preparing.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry((org.clone(), toolset.clone(), id.clone())).or_default())
+        own_turn(&self.0.preparing, (org.clone(), toolset.clone(), id.clone()))
     }
 
     /// The image that a name means, which must be the pinned one where there is one.
@@ -185,10 +183,18 @@ impl Containers {
             return Err(PrepareError::NotAllowed(why));
         }
         let found = match engine.image(name).await? {
+            Some(found) => Some(found),
+            // The name is gone and the image is there: nothing else is meant by it.
+            None => match &one.pinned {
+                Some(pinned) => engine.image(&pinned.id).await?,
+                None => None,
+            },
+        };
+        let found = match found {
             Some(found) => found,
             None => {
                 let pulling = engine.pull(name, self.progress(org, toolset, &one.container.id));
-                self.in_time("fetched", pulling).await?
+                self.in_time(org, "fetched", pulling).await?
             }
         };
         let Some(pinned) = &one.pinned else { return Ok(found) };
@@ -237,18 +243,23 @@ impl Containers {
             network: one.container.network && self.0.servers.may_be_in_network(org),
             memory: Limits::within(&one.container.limits, self.0.memory).memory,
         };
-        let building = engine.build(&tag, recipe, packed, &within, self.progress(org, toolset, &one.container.id));
-        self.in_time("built", building).await
+        let labels = self.labels_of_images(toolset);
+        let told = self.progress(org, toolset, &one.container.id);
+        let building = engine.build(&tag, recipe, packed, &labels, &within, told);
+        self.in_time(org, "built", building).await
     }
 
-    /// What is fetched or built, a few at a time, and not for ever.
+    /// What is fetched or built, a few at a time, of each organisation one, and not for ever.
     async fn in_time(
         &self,
+        org: &OrgId,
         what: &str,
         work: impl Future<Output = Result<Image, EngineError>>,
     ) -> Result<Image, PrepareError> {
         let late = |_| PrepareError::Bad(format!("the image was not {what} within {} minutes", LONGEST.as_secs() / 60));
+        let own = own_turn(&self.0.fetching_of, org.clone());
         let in_turn = async {
+            let _own = own.lock().await;
             let _turn = self.0.fetching.acquire().await;
             work.await
         };
@@ -323,10 +334,13 @@ impl Containers {
         let now = tx.installed(toolset).await?;
         let now = now.as_ref().and_then(|now| now.container(id.as_str()));
         let same = |now: &InstalledContainer| now.is_trusted() && now.fingerprint() == one.fingerprint();
-        if !now.is_some_and(|now| same(now) && now.pinned.is_none()) {
+        let is_open = |now: &InstalledContainer| {
+            now.settled().is_none() && now.pinned.as_ref().is_none_or(|now| now.id == pinned.id)
+        };
+        if !now.is_some_and(|now| same(now) && is_open(now)) {
             return Ok(false);
         }
-        tx.pin_image(toolset, id, Some(pinned)).await?;
+        tx.pin_image(toolset, id, pinned).await?;
         tx.commit().await?;
         tracing::info!(%org, %toolset, container = %id, image = pinned.id, "a container is pinned to its image");
         self.0.events.tools_changed(org, toolset.as_str(), "image");
@@ -349,7 +363,7 @@ impl Containers {
             let tools = tools_of_label(label).map_err(|problem| {
                 PrepareError::Bad(format!("the label {TOOLS_LABEL} of its image is wrong: {problem}"))
             })?;
-            return Ok(ImageSays { tools, speaks_mcp: false });
+            return Ok(ImageSays { tools, ..ImageSays::default() });
         }
         let tools = self.asked(engine, org, toolset, one, image).await.map_err(|why| {
             PrepareError::Bad(format!(
@@ -357,7 +371,7 @@ impl Containers {
                 one.container.id
             ))
         })?;
-        Ok(ImageSays { tools, speaks_mcp: true })
+        Ok(ImageSays { tools, speaks_mcp: true, to_ask: false })
     }
 
     /// The tools that an image lists when it is asked in MCP. It sees an empty folder and nobody's workspace.
@@ -384,6 +398,13 @@ impl Containers {
         }
         Ok(tools)
     }
+}
+
+/// The turn of one of many. Those that nobody waits for are forgotten.
+fn own_turn<K: Eq + Hash>(turns: &Turns<K>, key: K) -> Arc<tokio::sync::Mutex<()>> {
+    let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);
+    turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+    Arc::clone(turns.entry(key).or_default())
 }
 
 /// A file of a toolset, if it is what was installed.

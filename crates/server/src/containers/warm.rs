@@ -34,6 +34,9 @@ const START: Duration = Duration::from_secs(30);
 /// How long one may take to list its tools.
 const ANSWER: Duration = Duration::from_secs(30);
 
+/// How long all of that may take before a call: one that ends at the first question is started once more.
+pub(super) const STARTING: Duration = Duration::from_secs(2 * START.as_secs() + ANSWER.as_secs());
+
 /// The most bytes of one message.
 const LONGEST_MESSAGE: usize = 32 << 20;
 

@@ -38,7 +38,10 @@ fn of_one(one: &Installed, container: &InstalledContainer, tool: &ContainerTool,
             None => Chosen::new(tool.id.to_string(), Origin::Default),
         },
         description: Chosen::new(description, said),
-        rendering: by_name(tool.id.as_str()),
+        rendering: match &tool.rendering {
+            Some(rendering) => Chosen::new(Some(rendering.clone()), Origin::Tool),
+            None => by_name(tool.id.as_str()),
+        },
         requires_confirmation: confirmation(false, &[(tool.requires_confirmation, Origin::Tool)]),
         enabled: Chosen::new(enabled, if enabled { Origin::Default } else { Origin::Tool }),
     };
@@ -117,11 +120,13 @@ impl Toolsets {
             let what = contained(one, container, tool, String::new());
             return Ok(Callable::new(shown, Runs::Container(Box::new(what)), String::new(), false));
         }
-        let prepared = self.containers.prepare(org, one, &container.container.id).await;
+        let prepared = self.containers.prepare_soon(org, one, &container.container.id).await;
         let Prepared { pinned, image } = prepared.map_err(|error| refusal(id, error))?;
         let generation = format!("{}+{}", container.fingerprint(), pinned.id);
-        // It may have been pinned just now.
-        let container = InstalledContainer { pinned: Some(pinned), ..container.clone() };
+        // It may have been pinned just now, and have other tools than it had.
+        let container = InstalledContainer { pinned: Some(pinned), moved_to: None, ..container.clone() };
+        let tool = container.tools().iter().find(|tool| tool.id.as_str() == name).ok_or_else(not_found)?;
+        let shown = of_one(one, &container, tool, None);
         let what = contained(one, &container, tool, image);
         Ok(Callable::new(shown, Runs::Container(Box::new(what)), generation, false))
     }
@@ -131,11 +136,11 @@ impl Toolsets {
     /// The containers of which nobody knows yet which tools they have, and that may be asked. They are, which may take a while.
     async fn asked(&self, org: &OrgId, one: &Installed) -> Vec<InstalledContainer> {
         let may_say = |one: &&InstalledContainer| {
-            one.container.enabled && one.container.tools.is_empty() && one.pinned.is_none() && one.is_trusted()
+            one.container.enabled && one.container.tools.is_empty() && one.settled().is_none() && one.is_trusted()
         };
         let mut asked = Vec::new();
         for container in one.containers.iter().filter(may_say) {
-            if let Ok(Prepared { pinned, .. }) = self.containers.prepare(org, one, &container.container.id).await {
+            if let Ok(Prepared { pinned, .. }) = self.containers.prepare_soon(org, one, &container.container.id).await {
                 asked.push(InstalledContainer { pinned: Some(pinned), ..container.clone() });
             }
         }
@@ -152,7 +157,7 @@ fn refusal(id: &ToolId, error: PrepareError) -> Refusal {
         PrepareError::NeedsTrust(_) => Refusal::NeedsTrust(error.to_string()),
         PrepareError::Moved { .. } => Refusal::Quarantined(error.to_string()),
         PrepareError::Bad(problem) => Refusal::Problem { id: id.clone(), problem },
-        PrepareError::NotAllowed(_) | PrepareError::Engine(_) => {
+        PrepareError::NotAllowed(_) | PrepareError::Engine(_) | PrepareError::Busy { .. } => {
             Refusal::Unavailable { id: id.clone(), reason: error.to_string() }
         }
         PrepareError::Store(error) => Refusal::Store(error),
@@ -165,7 +170,7 @@ impl From<PrepareError> for ApiError {
             PrepareError::NeedsTrust(_) => Code::NeedsTrust,
             PrepareError::Moved { .. } => Code::Quarantined,
             PrepareError::Bad(_) => Code::Conflict,
-            PrepareError::NotAllowed(_) | PrepareError::Engine(_) => Code::Unavailable,
+            PrepareError::NotAllowed(_) | PrepareError::Engine(_) | PrepareError::Busy { .. } => Code::Unavailable,
             PrepareError::Store(error) => return error.into(),
         };
         Self::new(code, error.to_string())

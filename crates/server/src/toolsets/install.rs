@@ -115,9 +115,8 @@ async fn trust(tx: &mut WriteTx, new: &Install, yes: &Yes) -> Result<(), Toolset
     }
     if matches!(yes, Yes::All) {
         // As they are kept: what an image is built from is known by its hash.
-        let kept = tx.installed(&definition.id).await?;
-        for one in kept.iter().flat_map(|kept| &kept.containers) {
-            tx.trust_container(&definition.id, &one.container.id, &one.fingerprint()).await?;
+        if let Some(kept) = tx.installed(&definition.id).await? {
+            tx.trust_containers(&kept).await?;
         }
         let itself = installed::trust_fingerprint(
             &definition.id,

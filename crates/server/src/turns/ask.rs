@@ -131,7 +131,11 @@ impl App {
                     Some(_) => return Err(ApiError::invalid("messageId", "must be a message of the role user")),
                     None => return Err(ApiError::invalid("messageId", "is not a message of this chat")),
                 }
-                self.workspaces().edit(org, ask.chat).await?.switch(*id).await?;
+                let lease = self.workspaces().edit(org, ask.chat).await?;
+                // What stays in a container works in the branch that is left.
+                self.containers().end_chat(org, ask.chat).await;
+                lease.switch(*id).await?;
+                drop(lease);
                 self.events().chat_changed(org, ask.chat, "branch");
                 Ok(*id)
             }

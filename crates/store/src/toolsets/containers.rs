@@ -2,7 +2,7 @@
 
 use kitbag_model::container::{folder_hash, trust_key};
 use kitbag_model::{
-    ContentHash, ImageSource, Install, InstalledContainer, PinnedImage, ServerId, Timestamp, ToolsetId,
+    ContentHash, ImageSource, Install, Installed, InstalledContainer, PinnedImage, ServerId, Timestamp, ToolsetId,
 };
 
 use super::install::to_json;
@@ -111,12 +111,12 @@ impl WriteTx {
         Ok(())
     }
 
-    /// A container was found to be this image, and is from now on; none: nobody knows any more. Whether there is such a container.
+    /// A container is this image from now on. Whether there is such a container.
     pub async fn pin_image(
         &mut self,
         toolset: &ToolsetId,
         container: &ServerId,
-        image: Option<&PinnedImage>,
+        image: &PinnedImage,
     ) -> Result<bool, StoreError> {
         let changed = execute!(
             self,
@@ -127,8 +127,8 @@ impl WriteTx {
             .bind(self.org.as_str())
             .bind(toolset.as_str())
             .bind(container.as_str())
-            .bind(image.map(|image| image.id.as_str()))
-            .bind(image.map(|image| to_json(&image.says)))
+            .bind(image.id.as_str())
+            .bind(to_json(&image.says))
         )?;
         Ok(changed > 0)
     }
@@ -154,14 +154,16 @@ impl WriteTx {
         Ok(changed > 0)
     }
 
-    /// Remembers that a person trusts a container as it is.
-    pub async fn trust_container(
-        &mut self,
-        toolset: &ToolsetId,
-        container: &ServerId,
-        as_it_is: &ContentHash,
-    ) -> Result<(), StoreError> {
-        self.trust(toolset, &trust_key(container), as_it_is).await
+    /// Remembers that a person trusts all containers of a toolset as they are.
+    pub async fn trust_containers(&mut self, installed: &Installed) -> Result<(), StoreError> {
+        let toolset = &installed.toolset.id;
+        for one in &installed.containers {
+            self.trust(toolset, &trust_key(&one.container.id), &one.fingerprint()).await?;
+            if let Some(pinned) = one.trusted_anew() {
+                self.pin_image(toolset, &one.container.id, &pinned).await?;
+            }
+        }
+        Ok(())
     }
 }
 

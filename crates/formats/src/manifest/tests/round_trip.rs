@@ -168,6 +168,7 @@ fn container_tool() -> impl Strategy<Value = ContainerTool> {
         .prop_map(
             |((id, name, description), input_schema, output_schema, command, requires_confirmation, enabled)| {
                 ContainerTool {
+                    rendering: None,
                     id: id.parse().unwrap(),
                     name: name.map(|name| name.parse().unwrap()),
                     description: description.map(|text| text.parse().unwrap()),

@@ -44,7 +44,11 @@ pub(crate) async fn set_active_leaf(
         return Err(unknown());
     }
     drop(tx);
-    app.workspaces().edit(&caller.org, chat).await?.switch(message).await?;
+    let lease = app.workspaces().edit(&caller.org, chat).await?;
+    // What stays in a container works in the branch that is left.
+    app.containers().end_chat(&caller.org, chat).await;
+    lease.switch(message).await?;
+    drop(lease);
     app.events().chat_changed(&caller.org, chat, "branch");
     let found = app.store().read(&caller.org).await?.chat(chat).await?;
     Ok(Json(found.ok_or_else(|| path.not_found())?.into()))

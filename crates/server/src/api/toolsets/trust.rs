@@ -37,13 +37,7 @@ pub(crate) async fn trust_toolset(
     for one in &installed.servers {
         tx.trust(&id, one.server.id.as_str(), &one.server.fingerprint()).await.map_err(gone)?;
     }
-    for one in &installed.containers {
-        tx.trust_container(&id, &one.container.id, &one.fingerprint()).await.map_err(gone)?;
-        // Whoever trusts it again trusts the image that its name means now, and what that lists now.
-        if one.moved_to.is_some() || one.speaks_mcp() {
-            tx.pin_image(&id, &one.container.id, None).await?;
-        }
-    }
+    tx.trust_containers(&installed).await.map_err(gone)?;
     tx.trust(&id, "", &installed.fingerprint()).await.map_err(gone)?;
     tx.audit(&caller.who, Action::ToolsetTrusted, id.as_str(), &json!({ "fingerprint": installed.fingerprint() }))
         .await?;
