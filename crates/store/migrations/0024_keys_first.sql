@@ -1,6 +1,7 @@
 -- Why: PostgreSQL looks at the newest index first, and of indexes that cost the same the first one is taken. While a table is new and nothing
 -- is known of what is in it, finding a row by its key costs as much by any index that begins like the key; and what references check with
 -- is planned once in a connection. So each message was looked for among all messages of its chat. The key's index is made anew, as the newest.
+-- Of a table that is large much is known, and making its index anew would keep the nodes of the version before waiting: it stays as it is.
 --@postgres DO $$
 --@postgres DECLARE
 --@postgres     tab REGCLASS;
@@ -9,6 +10,7 @@
 --@postgres     again TEXT;
 --@postgres BEGIN
 --@postgres     FOREACH tab IN ARRAY ARRAY['messages', 'tool_calls', 'agent_runs', 'agent_run_events', 'toolset_mcp_servers']::REGCLASS[] LOOP
+--@postgres         CONTINUE WHEN (SELECT reltuples > 10000 FROM pg_class WHERE oid = tab);
 --@postgres         SELECT conname, conindid, pg_get_constraintdef(oid) AS def INTO STRICT key
 --@postgres             FROM pg_constraint WHERE conrelid = tab AND contype = 'p';
 --@postgres         SELECT coalesce(array_agg(format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))), '{}')

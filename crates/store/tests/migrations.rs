@@ -42,11 +42,24 @@ async fn a_newer_postgres_is_refused_and_left_alone() {
     let cluster = Cluster::get().await;
     let name = cluster.migrated_database().await;
     let mut owner = cluster.connect(OWNER, &name).await;
-    run(&mut owner, "INSERT INTO schema_migrations VALUES (9999, 'future', '', '')").await;
+    run(&mut owner, "INSERT INTO schema_migrations VALUES (9999, 'future', '', '', NULL)").await;
     let found = open(Location::Postgres(cluster.url(APP, &name))).await;
     assert!(matches!(found, Err(OpenError::Newer { found: 9999, .. })));
     let found = migrate_postgres(&cluster.url(OWNER, &name), APP).await;
     assert!(matches!(found, Err(OpenError::Newer { found: 9999, .. })));
+
+    // It says that this program survives what it changed: so that works with it, and still changes nothing.
+    for (oldest, survives) in [(newest(), true), (newest() + 1, false)] {
+        let says = format!("UPDATE schema_migrations SET oldest_program = {oldest} WHERE version = 9999");
+        run(&mut owner, &says).await;
+        match open(Location::Postgres(cluster.url(APP, &name))).await {
+            Ok(store) if survives => store.ping().await.unwrap(),
+            Err(OpenError::Newer { .. }) if !survives => {}
+            other => panic!("{oldest}: {:?}", other.err()),
+        }
+        let found = migrate_postgres(&cluster.url(OWNER, &name), APP).await;
+        assert!(matches!(found, Err(OpenError::Newer { found: 9999, .. })));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,10 +96,13 @@ async fn a_newer_sqlite_file_is_refused() {
     let path = folder.path().join("kitbag.db");
     open(Location::Sqlite(path.clone())).await.unwrap().close().await;
     let mut connection = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap();
-    connection.execute("INSERT INTO schema_migrations VALUES (9999, 'future', '', '')").await.unwrap();
-    connection.close().await.unwrap();
-    let message = open(Location::Sqlite(path)).await.err().unwrap().to_string();
+    connection.execute("INSERT INTO schema_migrations VALUES (9999, 'future', '', '', NULL)").await.unwrap();
+    let message = open(Location::Sqlite(path.clone())).await.err().unwrap().to_string();
     assert!(message.contains("9999") && message.contains("newer Kitbag"), "{message}");
+    let says = "UPDATE schema_migrations SET oldest_program = $1 WHERE version = 9999";
+    sqlx::query(says).bind(newest()).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    open(Location::Sqlite(path)).await.unwrap().ping().await.unwrap();
 }
 
 #[tokio::test]

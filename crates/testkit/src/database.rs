@@ -93,7 +93,7 @@ impl TestDatabase {
     pub async fn make_newer(&self) {
         let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
         let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
-        let future = "INSERT INTO schema_migrations VALUES (9999, 'future', '', '')";
+        let future = "INSERT INTO schema_migrations VALUES (9999, 'future', '', '', NULL)";
         sqlx::query(future).execute(&mut connection).await.expect("write into the file");
         connection.close().await.expect("close the file");
     }

@@ -13,14 +13,20 @@ pub(crate) enum Dialect {
 pub(crate) struct Migration {
     pub(crate) version: i64,
     pub(crate) name: &'static str,
+    /// The oldest program that still works with a schema that has this, as the newest version that it knows itself: nodes of that one
+    /// go on, and may be started again, while the others are exchanged. Its own, unless it says another one.
+    pub(crate) oldest_program: i64,
     text: &'static str,
 }
 
 macro_rules! migrations {
-    ($($version:literal $name:literal),+ $(,)?) => {
+    (@ $version:literal) => { $version };
+    (@ $version:literal $oldest:literal) => { $oldest };
+    ($($version:literal $name:literal $(survived by $oldest:literal)?),+ $(,)?) => {
         &[$(Migration {
             version: $version,
             name: $name,
+            oldest_program: migrations!(@ $version $($oldest)?),
             text: include_str!(concat!("../../migrations/", $name, ".sql")),
         }),+]
     };
@@ -53,6 +59,7 @@ pub(crate) fn all() -> &'static [Migration] {
         22 "0022_containers",
         23 "0023_server_leases",
         24 "0024_keys_first",
+        25 "0025_oldest_program" survived by 24,
     ]
 }
 
@@ -60,6 +67,11 @@ impl Migration {
     /// The statements for one database.
     pub(crate) fn sql(&self, dialect: Dialect) -> String {
         self.text.lines().filter_map(|line| translate(line, dialect)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The oldest program that works with it, if that is another one than knows it.
+    pub(crate) fn survived_by(&self) -> Option<i64> {
+        (self.oldest_program < self.version).then_some(self.oldest_program)
     }
 
     /// What shows that an applied migration is this one.
@@ -109,6 +121,7 @@ mod tests {
         for (index, migration) in all().iter().enumerate() {
             assert_eq!(migration.version, index as i64 + 1);
             assert!(migration.name.starts_with(&format!("{:04}_", migration.version)));
+            assert!((1..=migration.version).contains(&migration.oldest_program), "{}", migration.name);
             assert!(migration.text.starts_with("-- Why: "), "{} does not say why it is there", migration.name);
         }
     }

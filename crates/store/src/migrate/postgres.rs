@@ -3,7 +3,9 @@
 use kitbag_model::{OrgId, Secret, Timestamp};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, PgPool};
 
-use super::{Applied, CREATE_HISTORY, READ_HISTORY, WRITE_HISTORY, newest, pending};
+use super::{
+    Applied, CREATE_HISTORY, READ_HISTORY, READ_OLDEST, WRITE_HISTORY, WRITE_OLDEST, is_newer, newest, pending,
+};
 use crate::error::OpenError;
 use crate::migrate::catalogue::Dialect;
 use crate::organizations::INSERT_LOCAL;
@@ -31,7 +33,7 @@ pub async fn migrate_postgres(owner: &Secret, app_role: &str) -> Result<Migrated
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK).execute(&mut *tx).await?;
     sqlx::query(CREATE_HISTORY).execute(&mut *tx).await?;
     let applied: Vec<Applied> = sqlx::query_as(READ_HISTORY).fetch_all(&mut *tx).await?;
-    for migration in pending(&applied)? {
+    for migration in pending(&applied, None)? {
         tracing::info!(version = migration.version, name = migration.name, "migrating the database");
         sqlx::raw_sql(AssertSqlSafe(migration.sql(Dialect::Postgres))).execute(&mut *tx).await?;
         sqlx::query(WRITE_HISTORY)
@@ -41,6 +43,9 @@ pub async fn migrate_postgres(owner: &Secret, app_role: &str) -> Result<Migrated
             .bind(Timestamp::now().to_string())
             .execute(&mut *tx)
             .await?;
+        if let Some(oldest) = migration.survived_by() {
+            sqlx::query(WRITE_OLDEST).bind(oldest).bind(migration.version).execute(&mut *tx).await?;
+        }
     }
     insert_local(&mut tx).await?;
     let made_role = ensure_role(&mut tx, app_role).await?;
@@ -130,7 +135,12 @@ pub(crate) async fn check_postgres(pool: &PgPool) -> Result<(), OpenError> {
     let exists: bool =
         sqlx::query_scalar("SELECT to_regclass('public.schema_migrations') IS NOT NULL").fetch_one(pool).await?;
     let applied: Vec<Applied> = if exists { sqlx::query_as(READ_HISTORY).fetch_all(pool).await? } else { Vec::new() };
-    if pending(&applied)?.is_empty() {
+    // Nodes of the version before go on with what its migration left them, also if they are started again.
+    let oldest = match is_newer(&applied) {
+        true => sqlx::query_scalar(READ_OLDEST).fetch_one(pool).await?,
+        false => None,
+    };
+    if pending(&applied, oldest)?.is_empty() {
         return Ok(());
     }
     Err(OpenError::NeedsMigration { found: applied.last().map_or(0, |last| last.version), needed: newest() })

@@ -287,7 +287,7 @@ impl Side {
 
 /// Rows are moved between schemas of this program alone.
 fn check(applied: &[Applied]) -> Result<(), OpenError> {
-    if pending(applied)?.is_empty() {
+    if pending(applied, None)?.is_empty() {
         return Ok(());
     }
     Err(OpenError::NeedsMigration { found: applied.last().map_or(0, |last| last.version), needed: newest() })
