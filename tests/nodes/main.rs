@@ -12,6 +12,7 @@ mod balancer;
 mod calls;
 mod database;
 mod dying;
+mod fair;
 mod heard;
 mod kit;
 mod misled;

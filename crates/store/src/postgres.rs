@@ -13,6 +13,9 @@ use crate::store::PATIENCE;
 /// How many connections a server takes at most.
 pub(crate) const CONNECTIONS: u32 = 16;
 
+/// How many of them organisations share. The others are for what must not wait for any of them: a node says that it is alive.
+pub(crate) const SHARED: usize = CONNECTIONS as usize - 2;
+
 /// A statement that runs longer is a defect, and a lock that is held longer is another's.
 const SESSION: &str = "SET statement_timeout = '30s'; SET lock_timeout = '5s'; \
      SET idle_in_transaction_session_timeout = '60s'";

@@ -133,7 +133,7 @@ async fn trim_one(pool: &PgPool, org: &OrgId, who: &str) -> Result<u64, OpenErro
     let mut lines = 0;
     loop {
         let mut tx =
-            WriteTx::bind(Inner::Postgres(pool.begin().await?), org, Edition::default()).await.map_err(failed)?;
+            WriteTx::bind(Inner::Postgres(pool.begin().await?), org, Edition::default(), None).await.map_err(failed)?;
         let settings = tx.settings().await.map_err(failed)?;
         let Some(days) = settings.and_then(|(settings, _)| settings.retention.audit_days) else { return Ok(lines) };
         let before = Timestamp::now().minus_days(days.get());

@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use crate::behind::Behind;
 use crate::error::{OpenError, StoreError};
+use crate::places::{Places, Taken};
 use crate::sqlite::SqlitePools;
 use crate::system::SystemTx;
 use crate::tx::{Edition, Inner, ReadTx, Tx, WriteTx};
@@ -44,6 +45,8 @@ pub struct Store {
     database: Database,
     edition: Edition,
     behind: Behind,
+    /// The connections that organisations share, where there are few.
+    shared: Option<Places>,
 }
 
 #[derive(Clone)]
@@ -60,7 +63,11 @@ impl Store {
             Location::Sqlite(path) => Database::Sqlite(sqlite::open(path).await?),
             Location::Postgres(url) => Database::Postgres(postgres::open(url).await?),
         };
-        Ok(Self { database, edition: Edition::default(), behind: Behind::default() })
+        let shared = match &database {
+            Database::Sqlite(_) => None,
+            Database::Postgres(_) => Some(Places::new(postgres::SHARED)),
+        };
+        Ok(Self { database, edition: Edition::default(), behind: Behind::default(), shared })
     }
 
     /// Which database it is, for people and logs.
@@ -118,11 +125,12 @@ impl Store {
 
     /// A transaction that only reads rows of `org`. Calls that wait to be recorded are recorded first.
     pub async fn read(&self, org: &OrgId) -> Result<ReadTx, StoreError> {
-        let Self { database, edition, behind } = self.clone();
+        let Self { database, edition, behind, shared } = self.clone();
         let org = org.clone();
         uncancelled(async move {
             behind.settle(&database, &org).await?;
-            Tx::bind(database.begin_read().await?, &org, edition).await
+            let place = place(shared, &org).await?;
+            Tx::bind(database.begin_read().await?, &org, edition, place).await
         })
         .await
     }
@@ -130,18 +138,23 @@ impl Store {
     /// The same for what no call that is recorded behind changes: tokens, toolsets, the states of workspaces, whether a chat is
     /// there. It waits for none.
     pub async fn read_beside(&self, org: &OrgId) -> Result<ReadTx, StoreError> {
-        let Self { database, edition, .. } = self.clone();
+        let Self { database, edition, shared, .. } = self.clone();
         let org = org.clone();
-        uncancelled(async move { Tx::bind(database.begin_read().await?, &org, edition).await }).await
+        uncancelled(async move {
+            let place = place(shared, &org).await?;
+            Tx::bind(database.begin_read().await?, &org, edition, place).await
+        })
+        .await
     }
 
     /// A transaction that reads and writes rows of `org`. Calls that wait to be recorded are recorded first.
     pub async fn write(&self, org: &OrgId) -> Result<WriteTx, StoreError> {
-        let Self { database, edition, behind } = self.clone();
+        let Self { database, edition, behind, shared } = self.clone();
         let org = org.clone();
         uncancelled(async move {
             behind.settle(&database, &org).await?;
-            Tx::bind(database.begin_write().await?, &org, edition).await
+            let place = place(shared, &org).await?;
+            Tx::bind(database.begin_write().await?, &org, edition, place).await
         })
         .await
     }
@@ -192,6 +205,15 @@ impl Database {
             Self::Sqlite(pools) => Inner::Sqlite(pools.writer.begin_with("BEGIN IMMEDIATE").await?),
             Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),
         })
+    }
+}
+
+/// Waits for an organisation's turn at a connection, as long as one would wait for the connection itself.
+async fn place(shared: Option<Places>, org: &OrgId) -> Result<Option<Taken>, StoreError> {
+    let Some(shared) = shared else { return Ok(None) };
+    match tokio::time::timeout(PATIENCE, shared.take(org)).await {
+        Ok(place) => Ok(Some(place)),
+        Err(_) => Err(StoreError::Unavailable(sqlx::Error::PoolTimedOut)),
     }
 }
 

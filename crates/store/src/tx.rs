@@ -13,6 +13,7 @@ use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments, Encode, Postgres, Sqlite, Transaction, Type};
 
 use crate::error::StoreError;
+use crate::places::Taken;
 
 /// Marks a transaction that only reads.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,8 @@ pub struct Tx<Mode> {
     pub(crate) inner: Inner,
     pub(crate) org: OrgId,
     edition: Edition,
+    /// Its organisation's, among the connections.
+    _place: Option<Taken>,
     mode: PhantomData<Mode>,
 }
 
@@ -68,11 +71,16 @@ pub(crate) enum Inner {
 impl<Mode> Tx<Mode> {
     /// Binds a fresh transaction to `org`. The setting lives and dies with the transaction: one that belonged to the
     /// connection would still be there for the next borrower.
-    pub(crate) async fn bind(mut inner: Inner, org: &OrgId, edition: Edition) -> Result<Self, StoreError> {
+    pub(crate) async fn bind(
+        mut inner: Inner,
+        org: &OrgId,
+        edition: Edition,
+        place: Option<Taken>,
+    ) -> Result<Self, StoreError> {
         if let Inner::Postgres(tx) = &mut inner {
             sqlx::query("SELECT set_config('kitbag.org', $1, true)").bind(org.as_str()).execute(&mut **tx).await?;
         }
-        Ok(Self { inner, org: org.clone(), edition, mode: PhantomData })
+        Ok(Self { inner, org: org.clone(), edition, _place: place, mode: PhantomData })
     }
 
     /// The organisation it is bound to.

@@ -14,7 +14,6 @@ mod hear;
 mod live;
 mod mcp;
 mod pace;
-mod places;
 mod plan;
 mod queue;
 mod run;
@@ -41,7 +40,7 @@ use crate::workspaces::Workspaces;
 use kitbag_model::{CallStatus, ChatId, OrgId, Timestamp, ToolCall, ToolCallId};
 use kitbag_python::Workers;
 use kitbag_runner::Schemas;
-use kitbag_store::Store;
+use kitbag_store::{Places, Store};
 use serde_json::Value;
 
 pub(crate) use ask::{Ask, Asked};
@@ -51,7 +50,6 @@ pub(crate) use decide::Verdict;
 use live::Lives;
 pub(crate) use mcp::progress_of;
 use pace::Pace;
-use places::Places;
 use queue::Queue;
 
 /// So many calls run at the same time; others wait for a place.

@@ -15,7 +15,7 @@ use kitbag_model::{
 };
 use kitbag_python::{Job, Program};
 use kitbag_runner::Ran;
-use kitbag_store::StoreError;
+use kitbag_store::{StoreError, Taken};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -23,7 +23,6 @@ use tracing::Instrument;
 
 use super::behind::Record;
 use super::live::{Live, NotTaken};
-use super::places::Running;
 use super::plan::BlobsOf;
 use super::queue::Ticket;
 use super::{Calls, Company, MOST_RESULT_BYTES, hear, traced};
@@ -162,7 +161,7 @@ impl Calls {
     }
 
     /// Waits for the workspace, and then for a place among those that run.
-    async fn turn(&self, org: &OrgId, chat: ChatId) -> Result<(Lease, Running), WorkspaceError> {
+    async fn turn(&self, org: &OrgId, chat: ChatId) -> Result<(Lease, Taken), WorkspaceError> {
         let lease = self.0.workspaces.lease(org, chat).await?;
         let place = self.0.places.take(org).await;
         Ok((lease, place))

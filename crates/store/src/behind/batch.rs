@@ -50,7 +50,7 @@ fn is_passing(error: &StoreError) -> bool {
 
 async fn begin(database: &Database, org: &OrgId) -> Result<WriteTx, StoreError> {
     // It is nobody's edition: what is remembered of the database stays true.
-    Tx::bind(database.begin_write().await?, org, Edition::default()).await
+    Tx::bind(database.begin_write().await?, org, Edition::default(), None).await
 }
 
 async fn write_end(database: &Database, org: &OrgId, call: &ToolCall) -> Result<(), StoreError> {

@@ -75,7 +75,7 @@ impl PersonTx {
 
     /// Goes on as a transaction of an organisation: what was written so far is committed with what follows, or not at all.
     pub async fn enter(self, org: &OrgId) -> Result<WriteTx, StoreError> {
-        Tx::bind(self.inner, org, self.edition).await
+        Tx::bind(self.inner, org, self.edition, None).await
     }
 
     /// Makes everything that was written durable.

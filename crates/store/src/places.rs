@@ -1,5 +1,6 @@
-//! The places in which tools run. Whoever waits the longest is next, among those whose organisation runs the fewest; and one that
-//! shares the server has at most as many as are still free, so that there is a place for whoever comes.
+//! Places that organisations share: connections of the database here, running tools in the server. Whoever waits the longest is next,
+//! among those whose organisation has the fewest; and one that shares the server has at most as many as are still free, so that there
+//! is a place for whoever comes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,17 +9,19 @@ use kitbag_model::OrgId;
 use tokio::sync::oneshot;
 
 /// All places. Clones share them.
-#[derive(Clone)]
-pub(super) struct Places(Arc<Mutex<State>>);
+#[derive(Clone, Debug)]
+pub struct Places(Arc<Mutex<State>>);
 
+#[derive(Debug)]
 struct State {
     free: usize,
-    running: HashMap<OrgId, usize>,
-    waiting: VecDeque<(OrgId, oneshot::Sender<Running>)>,
+    taken: HashMap<OrgId, usize>,
+    waiting: VecDeque<(OrgId, oneshot::Sender<Taken>)>,
 }
 
 /// A place, for as long as it lives.
-pub(super) struct Running {
+#[derive(Debug)]
+pub struct Taken {
     org: OrgId,
     places: Places,
 }
@@ -30,26 +33,26 @@ impl State {
     }
 
     fn count(&self, org: &OrgId) -> usize {
-        self.running.get(org).copied().unwrap_or_default()
+        self.taken.get(org).copied().unwrap_or_default()
     }
 
     fn occupy(&mut self, org: &OrgId) {
         self.free -= 1;
-        *self.running.entry(org.clone()).or_default() += 1;
+        *self.taken.entry(org.clone()).or_default() += 1;
     }
 
     fn vacate(&mut self, org: &OrgId) {
         self.free += 1;
-        if let Some(count) = self.running.get_mut(org) {
+        if let Some(count) = self.taken.get_mut(org) {
             *count -= 1;
             if *count == 0 {
-                self.running.remove(org);
+                self.taken.remove(org);
             }
         }
     }
 
     /// Whoever is next, if anybody may be.
-    fn next(&mut self) -> Option<(OrgId, oneshot::Sender<Running>)> {
+    fn next(&mut self) -> Option<(OrgId, oneshot::Sender<Taken>)> {
         let candidates = self.waiting.iter().enumerate().filter(|(_, (org, _))| self.lets(org));
         let (at, _) = candidates.min_by_key(|(at, (org, _))| (self.count(org), *at))?;
         self.waiting.remove(at)
@@ -57,17 +60,18 @@ impl State {
 }
 
 impl Places {
-    pub(super) fn new(places: usize) -> Self {
-        Self(Arc::new(Mutex::new(State { free: places, running: HashMap::new(), waiting: VecDeque::new() })))
+    /// So many, all free.
+    pub fn new(places: usize) -> Self {
+        Self(Arc::new(Mutex::new(State { free: places, taken: HashMap::new(), waiting: VecDeque::new() })))
     }
 
     /// How many places are taken, and how many wait for one.
-    pub(super) fn counts(&self) -> (usize, usize) {
-        self.state(|state| (state.running.values().sum(), state.waiting.len()))
+    pub fn counts(&self) -> (usize, usize) {
+        self.state(|state| (state.taken.values().sum(), state.waiting.len()))
     }
 
     /// Waits for a place.
-    pub(super) async fn take(&self, org: &OrgId) -> Running {
+    pub async fn take(&self, org: &OrgId) -> Taken {
         let (given, place) = oneshot::channel();
         self.state(|state| state.waiting.push_back((org.clone(), given)));
         self.give();
@@ -95,8 +99,8 @@ impl Places {
         }
     }
 
-    fn place(&self, org: &OrgId) -> Running {
-        Running { org: org.clone(), places: self.clone() }
+    fn place(&self, org: &OrgId) -> Taken {
+        Taken { org: org.clone(), places: self.clone() }
     }
 
     fn state<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
@@ -104,7 +108,7 @@ impl Places {
     }
 }
 
-impl Drop for Running {
+impl Drop for Taken {
     fn drop(&mut self) {
         self.places.state(|state| state.vacate(&self.org));
         self.places.give();
@@ -118,9 +122,9 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
 
-    type Taking<'a> = Pin<Box<dyn Future<Output = Running> + 'a>>;
+    type Taking<'a> = Pin<Box<dyn Future<Output = Taken> + 'a>>;
 
-    fn now(taking: &mut Taking<'_>) -> Option<Running> {
+    fn now(taking: &mut Taking<'_>) -> Option<Taken> {
         match taking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(place) => Some(place),
             Poll::Pending => None,
@@ -131,7 +135,7 @@ mod tests {
     fn nobody_takes_all_and_the_one_with_fewest_is_next() {
         let places = Places::new(4);
         let [local, acme, bolt] = ["local", "acme", "bolt"].map(|org| org.parse::<OrgId>().unwrap());
-        let (mut running, mut of_acme): (Vec<Running>, Vec<Taking<'_>>) = (Vec::new(), Vec::new());
+        let (mut running, mut of_acme): (Vec<Taken>, Vec<Taking<'_>>) = (Vec::new(), Vec::new());
         for _ in 0..4 {
             let mut taking: Taking<'_> = Box::pin(places.take(&acme));
             match now(&mut taking) {
