@@ -1,5 +1,5 @@
 //! One, two and three nodes on one PostgreSQL and one bucket behind a balancer: calls a second and what 99 of 100 stay below, of a Python tool by HTTP and
-//! through the MCP endpoint, and of an MCP server's tool through that endpoint. With `--soak SECONDS` instead a thousand calls a minute on three nodes, and what they use meanwhile.
+//! through the MCP endpoint, and through that endpoint of tools of MCP servers: one on the web, and one that is a process, which one node has and the others ask. With `--soak SECONDS` instead a thousand calls a minute on three nodes, and what they use meanwhile.
 //!
 //! Every node has all cores of this machine, as the database and the clients have: what more machines bring is more than what is seen here.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark")]
@@ -38,9 +38,16 @@ enum Way {
     Mcp,
     /// A tool of an MCP server, through that endpoint.
     Server,
+    /// The same of a server that is a process.
+    Process,
 }
 
-const WAYS: [(Way, &str); 3] = [(Way::Api, "Python, API"), (Way::Mcp, "Python, MCP"), (Way::Server, "MCP server")];
+const WAYS: [(Way, &str); 4] = [
+    (Way::Api, "Python, API"),
+    (Way::Mcp, "Python, MCP"),
+    (Way::Server, "MCP server on the web"),
+    (Way::Process, "MCP server, a process"),
+];
 
 /// Nodes behind a balancer, with chats.
 struct Installation {
@@ -88,17 +95,23 @@ impl Installation {
             chats.push(made["id"].as_str().unwrap().to_owned());
         }
         let echo = echo::start(&["echo"]);
-        let declared = json!({
+        let web = json!({
             "id": "echo", "serverType": "streamable-http", "url": format!("{}/mcp", echo.url), "requiresConfirmation": false,
         });
-        servers[0].post("/v1/orgs/local/mcp-servers", &declared).await.expect(201);
+        let this = std::env::current_exe().unwrap();
+        let process = json!({ "id": "lines", "command": this, "args": ["lines"], "requiresConfirmation": false });
+        for declared in [web, process] {
+            servers[0].post("/v1/orgs/local/mcp-servers", &declared).await.expect(201);
+        }
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let (_database, _folders, mcp_name) = (database, folders, String::new());
         let mut made = Self { servers, balancer, chats, client, mcp_name, _echo: echo, _database, _folders };
         for server in &made.servers {
-            // Each node has a connection of its own.
-            while server.get("/v1/orgs/local/mcp-servers/echo~echo").await.body["status"] != "connected" {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+            // Each node has a connection of its own to the one, and one of them has the other.
+            for key in ["echo~echo", "lines~lines"] {
+                while server.get(&format!("/v1/orgs/local/mcp-servers/{key}")).await.body["status"] != "connected" {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
             }
         }
         let list = Answer::of(made.mcp(&made.chats[0], "tools/list", json!({}))).await;
@@ -146,12 +159,13 @@ impl Installation {
             }
             Way::Mcp => by_mcp(&self.mcp_name),
             Way::Server => by_mcp("mcp__echo__echo"),
+            Way::Process => by_mcp("mcp__lines__echo"),
         };
         let answer = Answer::of(request).await;
         let text = answer.body.to_string();
         let is_good = match way {
             Way::Api => answer.body["status"] == "success",
-            Way::Mcp | Way::Server => !text.contains("isError\":true"),
+            Way::Mcp | Way::Server | Way::Process => !text.contains("isError\":true"),
         };
         assert!(answer.status == 200 && is_good && text.contains("hello"), "{answer:?}");
         began.elapsed().as_secs_f64() * 1000.0
@@ -201,7 +215,7 @@ async fn soak(seconds: u64) {
         tokio::time::sleep_until(next.into()).await;
         next += Duration::from_secs(60) / A_MINUTE;
         let (one, number) = (Arc::clone(&installation), count);
-        calls.spawn(async move { one.call(&one.chats[number % CHATS], WAYS[number % 3].0).await });
+        calls.spawn(async move { one.call(&one.chats[number % CHATS], WAYS[number % WAYS.len()].0).await });
         count += 1;
         while let Some(done) = calls.try_join_next() {
             slow = slow.max(done.unwrap());
@@ -225,6 +239,9 @@ async fn main() {
     let words: Vec<String> = std::env::args().collect();
     if words.iter().any(|word| word == "echo") {
         return echo::be_echo().await;
+    }
+    if words.iter().any(|word| word == "lines") {
+        return echo::be_lines();
     }
     if let Some(at) = words.iter().position(|word| word == "--soak") {
         return soak(words[at + 1].parse().expect("--soak SECONDS")).await;

@@ -46,6 +46,16 @@ pub(crate) async fn be_echo() {
     listen(router).await;
 }
 
+/// The same with one tool, for whoever writes lines to it and reads lines.
+#[allow(dead_code, reason = "not every benchmark has such a server")]
+pub(crate) fn be_lines() {
+    for line in std::io::stdin().lines() {
+        if let Some(answer) = answer(1, line.unwrap().as_bytes()) {
+            println!("{answer}");
+        }
+    }
+}
+
 pub(crate) async fn listen(router: Router) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("http://{}", listener.local_addr().unwrap());
@@ -66,12 +76,19 @@ async fn echo_many(Path((tools, _server)): Path<(usize, usize)>, body: Bytes) ->
     echo(tools, &body)
 }
 
+fn echo(tools: usize, body: &[u8]) -> Response {
+    match answer(tools, body) {
+        Some(answer) => ([(header::CONTENT_TYPE, "application/json")], answer).into_response(),
+        None => StatusCode::ACCEPTED.into_response(),
+    }
+}
+
 /// As little of a server as there can be. It speaks the newest revision and, to those who greet it, one that has sessions,
 /// though it keeps none.
-fn echo(tools: usize, body: &[u8]) -> Response {
+fn answer(tools: usize, body: &[u8]) -> Option<String> {
     let request: Value = serde_json::from_slice(body).unwrap();
     if request["id"].is_null() {
-        return StatusCode::ACCEPTED.into_response();
+        return None;
     }
     let result = match request["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
@@ -93,8 +110,7 @@ fn echo(tools: usize, body: &[u8]) -> Response {
         }),
         _ => json!({ "resultType": "complete" }),
     };
-    let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string();
-    ([(header::CONTENT_TYPE, "application/json")], answer).into_response()
+    Some(json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string())
 }
 
 fn tool(number: usize) -> Value {
