@@ -35,7 +35,7 @@ fuzz: ## Throw made-up bytes at each reader of foreign bytes, a minute each (nee
 	cargo +nightly fuzz run manifest fuzz/corpus/manifest fuzz/seeds/manifest -- -max_total_time=60
 	cargo +nightly fuzz run skill fuzz/corpus/skill fuzz/seeds/skill -- -max_total_time=60
 
-bench: ## Measure against peers and print ratios
+bench: ## Measure against peers and print ratios; the last ten minutes of it are the soak
 	cargo bench --locked --package kitbag-cas --bench workspace
 	PATH="$$(scripts/python-tests):$$PATH" cargo bench --locked --package kitbag-bucket --bench bucket
 	cargo bench --locked --package kitbag-mcp --bench manager
@@ -47,6 +47,7 @@ bench: ## Measure against peers and print ratios
 	cargo bench --locked --package kitbag --bench runs
 	cargo bench --locked --package kitbag --bench turns
 	cargo bench --locked --package kitbag --bench gateway -- --peers "$$(scripts/bench-peers)"
+	$(MAKE) bench-soak
 
 SECONDS ?= 600
 bench-soak: ## A thousand calls a minute on three nodes, and what they use (SECONDS=600)
