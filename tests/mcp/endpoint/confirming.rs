@@ -76,19 +76,46 @@ async fn a_session_asks_its_person_on_its_stream() {
     let body = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params });
     let mut stream = client.in_session(&body).send().await.unwrap();
     assert_eq!(stream.headers()["content-type"], "text/event-stream");
-    let mut heard = String::new();
-    let question: Value = loop {
-        let part = stream.chunk().await.unwrap().expect("a question");
-        heard.push_str(std::str::from_utf8(&part).unwrap());
-        let lines = heard.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
-        if let Some(question) = lines.into_iter().find(|message| message["method"] == "elicitation/create") {
-            break question;
-        }
-    };
+    let question = asked_on(&mut stream).await;
     let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "accept", "content": {} } });
     assert_eq!(client.in_session(&answer).send().await.unwrap().status(), 202);
     let rest = stream.text().await.unwrap();
     assert!(rest.contains("\"id\":5") && rest.contains("yes"), "{rest}");
+}
+
+/// The question that comes on a stream.
+async fn asked_on(stream: &mut reqwest::Response) -> Value {
+    let mut heard = String::new();
+    loop {
+        let part = stream.chunk().await.unwrap().expect("a question");
+        heard.push_str(std::str::from_utf8(&part).unwrap());
+        let lines = heard.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+        if let Some(question) = lines.into_iter().find(|message| message["method"] == "elicitation/create") {
+            return question;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_a_client_that_cannot_ask_after_all_ends_with_its_client() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let agent = asking(&server).await;
+    let mut client = Client::new(&server, PATH).with_token(&agent).offering(json!({ "elicitation": {} }));
+    client.begin().await;
+    let params = json!({ "name": "echo", "arguments": { "text": "yes" } });
+    let body = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params });
+    let mut stream = client.in_session(&body).send().await.unwrap();
+    let question = asked_on(&mut stream).await;
+    let error = json!({ "code": -32603, "message": "there is nobody to ask" });
+    let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "error": error });
+    assert_eq!(client.in_session(&answer).send().await.unwrap().status(), 202);
+    // Somebody else still could.
+    let call = pending(&server).await;
+    let stop = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 5 } });
+    assert_eq!(client.in_session(&stop).send().await.unwrap().status(), 202);
+    let over = until(&server, &call, |call| call["status"] != "pending").await;
+    assert_eq!(over["error"]["code"], "CANCELLED", "{over}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -60,3 +60,59 @@ impl Approvals {
         })
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use kitbag_model::{CallOutcome, CallStatus, ChatId, Decision, MessageId, Timestamp, ToolCallId, args_digest};
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    fn call(who: &str, generation: &str, args: &Value, approved: Option<bool>) -> ToolCall {
+        let tool_id = "mcp:a~b:echo".parse().unwrap();
+        let args: Map<String, Value> = args.as_object().unwrap().clone();
+        let now = Timestamp::now();
+        ToolCall {
+            id: ToolCallId::generate(),
+            chat_id: ChatId::generate(),
+            message_id: MessageId::generate(),
+            generation: Some(generation.to_owned()),
+            args_sha256: args_digest(&tool_id, &args),
+            tool_id,
+            args,
+            status: CallStatus::Running,
+            asked_by: who.to_owned(),
+            expires_at: Some(now),
+            decision: approved.map(|approved| Decision { approved, by: "somebody".to_owned(), at: now }),
+            request_sha256: None,
+            started_at: now,
+            finished_at: None,
+            outcome: CallOutcome::default(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_yes_is_for_one_more_call_like_the_one_that_it_was_said_to() {
+        let (all, args) = (Approvals::default(), json!({ "a": 1 }));
+        let said = call("me", "v1", &args, Some(true));
+        for other in
+            [call("you", "v1", &args, None), call("me", "v2", &args, None), call("me", "v1", &json!({ "a": 2 }), None)]
+        {
+            let name = all.of(&said).unwrap();
+            assert!(!all.spend(&name, &other));
+            assert!(!all.spend(&name, &said), "whoever tried has spent it");
+        }
+        let (name, next) = (all.of(&said).unwrap(), call("me", "v1", &args, None));
+        assert!(all.spend(&name, &next) && !all.spend(&name, &next) && !all.spend("another", &next));
+        let late = all.of(&said).unwrap();
+        tokio::time::advance(Duration::from_secs(PATIENCE)).await;
+        assert!(!all.spend(&late, &next), "its time is up");
+        for none in [call("me", "v1", &args, None), call("me", "v1", &args, Some(false))] {
+            assert_eq!(all.of(&none), None, "nobody said yes");
+        }
+        let many: Vec<_> = (0..=MOST).map(|_| all.of(&said)).collect();
+        assert_eq!(many.iter().flatten().count(), MOST, "no more of one token are kept");
+        assert!(all.of(&call("you", "v1", &args, Some(true))).is_some());
+    }
+}

@@ -35,7 +35,10 @@ pub(super) struct State {
 fn digest(method: &str, params: &Shallow) -> ContentHash {
     let mut hasher = Hasher::default();
     hasher.update(method.as_bytes());
-    for (name, value) in params.iter().filter(|(name, _)| !["_meta", "inputResponses", "requestState"].contains(name)) {
+    let is_of_it = |name: &str| !["_meta", "inputResponses", "requestState"].contains(&name);
+    let mut all: Vec<_> = params.iter().filter(|(name, _)| is_of_it(name)).collect();
+    all.sort_unstable_by_key(|(name, _)| *name);
+    for (name, value) in all {
         let value: serde_json::Value = serde_json::from_str(value.get()).unwrap_or_default();
         let mut value = value;
         value.sort_all_objects();
