@@ -70,7 +70,9 @@ on_both! {
             ("?enabled_tools=get_file", vec!["Unknown enabled tool: get_file"]),
             ("?toolsets=", vec!["No tools left"]),
             ("?toolsets=nope,files&enabled_tools=get_folder,-x&disabled_tools=read_file", vec![
+                "Unknown toolset: nope", "Unknown enabled tool: get_folder",
                 "The enabled tools take no entry with - in front: -x (name it in the disabled tools instead)",
+                "Unknown disabled tool: read_file",
             ]),
             ("?toolsets=nope,files&enabled_tools=get_folder&disabled_tools=read_file", vec![
                 "Unknown toolset: nope", "Unknown enabled tool: get_folder", "Unknown disabled tool: read_file",

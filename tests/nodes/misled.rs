@@ -1,7 +1,7 @@
 //! Clients without sessions, whose next request comes to another node: what a request left open, and tasks.
 
-use kitbag_testkit::Server;
-use kitbag_testkit::endpoint::{Client, token};
+use kitbag_testkit::endpoint::{Client, Heard, token};
+use kitbag_testkit::{Behind, Server};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -80,6 +80,73 @@ async fn a_question_of_one_node_is_answered_at_another() {
     let asked = agent.ask("tools/call", call).await.result().clone();
     let done = agent.ask("tools/call", again(&asked, json!({ "word": "yes" }), "accept")).await;
     assert_eq!(done.text(), "YES");
+}
+
+/// What is asked in a round.
+fn question(heard: &Heard) -> &str {
+    let asked = heard.result()["inputRequests"].as_object().expect("questions").values().next().unwrap();
+    asked["params"]["message"].as_str().unwrap()
+}
+
+/// A server behind that asks back has a call made in two rounds; the yes to it is spent at one node, wherever the second round arrives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_of_one_node_is_good_for_one_more_round_at_all_of_them() {
+    let (_installation, mut servers) = nodes::<2>().await;
+    let behind = Behind::start(true).await;
+    let launch = json!({
+        "id": "behind", "serverType": "streamable-http", "url": behind.url(), "requiresConfirmation": true,
+    });
+    servers[0].post("/v1/orgs/local/mcp-servers", &launch).await.expect(201);
+    for server in &servers {
+        until("its tools are known", async || {
+            let shown = server.get("/v1/orgs/local/mcp-servers/behind").await.expect(200);
+            (shown["status"] == "connected" && !shown["toolsSeenAt"].is_null()).then_some(())
+        })
+        .await;
+    }
+    let agent = token(&servers[0], "an agent", &["use"]).await;
+    let path = "/v1/orgs/local/toolsets/behind/mcp";
+    let here = Client::new(&servers[0], path).with_token(&agent).offering(json!({ "elicitation": {} }));
+    let there = here.at(&servers[1]);
+    let call = json!({ "name": "question", "arguments": { "a": 1 } });
+    let again = |asked: &Heard, content: Value| {
+        let asked = asked.result();
+        let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+        let answers = json!({ key: { "action": "accept", "content": content } });
+        let mut again = call.clone();
+        (again["requestState"], again["inputResponses"]) = (asked["requestState"].clone(), answers);
+        again
+    };
+    for (asking, answering) in [(&here, &there), (&there, &here)] {
+        let asked = asking.ask("tools/call", call.clone()).await;
+        assert!(question(&asked).starts_with("Allow the tool"), "{}", question(&asked));
+        let theirs = answering.ask("tools/call", again(&asked, json!({}))).await;
+        assert_eq!(question(&theirs), "Which color?");
+        let done = answering.ask("tools/call", again(&theirs, json!({ "color": "red" }))).await;
+        assert!(done.text().contains("red"), "{}", done.text());
+        let heard = behind.calls().len();
+        for client in [asking, answering] {
+            let asked = client.ask("tools/call", again(&theirs, json!({ "color": "blue" }))).await;
+            assert!(question(&asked).starts_with("Allow the tool"), "{}", question(&asked));
+        }
+        assert_eq!(behind.calls().len(), heard, "nobody said yes to another round");
+    }
+
+    // The node that knew of a yes is gone: a person is asked again.
+    let asked = there.ask("tools/call", call.clone()).await;
+    let theirs = there.ask("tools/call", again(&asked, json!({}))).await;
+    assert_eq!(question(&theirs), "Which color?");
+    let heard = behind.calls().len();
+    servers[1].signal(Signal::KILL);
+    servers[1].wait();
+    let here = Client::new(&servers[0], path).with_token(&agent).offering(json!({ "elicitation": {} }));
+    let asked = until("it is known that the node is gone", async || {
+        let asked = here.ask("tools/call", again(&theirs, json!({ "color": "red" }))).await;
+        asked.messages.last().is_some_and(|last| last.get("result").is_some()).then_some(asked)
+    })
+    .await;
+    assert!(question(&asked).starts_with("Allow the tool"), "{}", question(&asked));
+    assert_eq!(behind.calls().len(), heard);
 }
 
 #[tokio::test(flavor = "multi_thread")]

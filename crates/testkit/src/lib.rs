@@ -1,4 +1,5 @@
-//! What tests need from outside: real databases, a real S3 server, the real program, and a stand-in for what cannot be had here (models).
+//! What tests need from outside: real databases, a real S3 server, the real program, a stand-in for what cannot be had here (models), and
+//! an MCP server that keeps what it is sent.
 //!
 //! Nothing here is skipped when a component is missing: the test fails and says what to install. This crate starts
 //! processes and opens databases by itself, which product code may not.
@@ -10,6 +11,7 @@
     reason = "a test that cannot get what it needs must fail at once"
 )]
 
+pub mod behind;
 pub mod bucket;
 pub mod cluster;
 pub mod database;
@@ -20,6 +22,7 @@ pub mod podman;
 pub mod program;
 pub mod server;
 
+pub use behind::Behind;
 pub use bucket::{Gate, TestBucket};
 pub use database::TestDatabase;
 pub use heard::Heard;

@@ -1,6 +1,7 @@
 //! Kitbag's own MCP endpoint, from outside: who may enter, which tools a client gets, what travels, and who is asked.
 
 mod access;
+mod carrying;
 mod confirming;
 mod fidelity;
 mod resolving;

@@ -11,12 +11,159 @@ const CODE: &str =
     "def run(workspace, text: str = \"\") -> str:\n    \"\"\"Says something.\"\"\"\n    return \"said \" + text\n";
 
 /// Two toolsets with three tools each, as the rules' own examples have them.
-async fn installed(server: &Server) {
-    for (toolset, thing) in [("files", "file"), ("folders", "folder")] {
-        let tool = |verb: &str| format!("  - id: {verb}_{thing}\n    entrypoint: tools.it:run\n");
-        let tools: String = ["create", "get", "delete"].iter().map(|verb| tool(verb)).collect();
-        import(server, bundle(toolset, "1.0.0", &format!("tools:\n{tools}"), &[("tools/it.py", CODE)])).await;
+const SMALL: [(&str, &str); 2] =
+    [("files", "create_file get_file delete_file"), ("folders", "create_folder get_folder delete_folder")];
+
+/// Four with 23.
+const LARGE: [(&str, &str); 4] = [
+    (
+        "files",
+        "delete_file get_file_info update_file copy_batch_items move_batch_items download_file_as_text upload_file",
+    ),
+    ("folders", "create_folder delete_folder get_folder_content get_folder_info rename_folder get_my_folder"),
+    ("people", "get_all_people"),
+    (
+        "rooms",
+        "create_room get_room_info update_room archive_room set_room_security get_room_security_info get_rooms_folder \
+         get_room_types get_room_access_levels",
+    ),
+];
+
+async fn install(server: &Server, toolsets: &[(&str, &str)]) {
+    for (toolset, tools) in toolsets {
+        let tool = |id: &str| format!("  - id: {id}\n    entrypoint: tools.it:run\n");
+        let tools: String = tools.split_whitespace().map(tool).collect();
+        let more = format!("description: Things with {toolset}.\ntools:\n{tools}");
+        import(server, bundle(toolset, "1.0.0", &more, &[("tools/it.py", CODE)])).await;
     }
+}
+
+async fn installed(server: &Server) {
+    install(server, &SMALL).await;
+}
+
+/// The three lists, as flags or as headers. `-` is a list that is absent.
+type Three<'a> = (&'a str, &'a str, &'a str);
+
+fn flags(lists: Three<'_>) -> Vec<String> {
+    let all = [("toolsets", lists.0), ("enabled-tools", lists.1), ("disabled-tools", lists.2)];
+    all.iter().filter(|(_, list)| *list != "-").map(|(name, list)| format!("--{name}={list}")).collect()
+}
+
+fn asking<'a>(server: &'a Server, lists: Three<'_>) -> Client<'a> {
+    let all = [("Toolsets", lists.0), ("Enabled-Tools", lists.1), ("Disabled-Tools", lists.2)];
+    let given = all.iter().filter(|(_, list)| *list != "-");
+    given.fold(Client::new(server, "/mcp"), |client, (name, list)| client.with(&format!("X-Mcp-{name}"), list))
+}
+
+/// Requests of the servers with these flags: which tools they get in both eras, or what is wrong.
+async fn check(database: &TestDatabase, rows: &[(Three<'_>, &[(Three<'_>, Result<&str, &str>)])]) {
+    for (global, requests) in rows {
+        let given = flags(*global);
+        let server = Server::start(BINARY, database, &given.iter().map(String::as_str).collect::<Vec<_>>());
+        for (request, expected) in *requests {
+            let mut client = asking(&server, *request);
+            match expected {
+                Ok(tools) => {
+                    let names = client.tools().await;
+                    let tools: Vec<&str> = tools.split_whitespace().collect();
+                    assert_eq!(bare(&names), tools, "{global:?} then {request:?}");
+                    // What is listed can be called, in both eras.
+                    let call = json!({ "name": names[0], "arguments": { "text": "x" } });
+                    assert_eq!(client.ask("tools/call", call.clone()).await.text(), "said x");
+                    assert_eq!(client.request(2, "tools/call", call).await.text(), "said x");
+                }
+                Err(why) => assert_eq!(client.refused().await, *why, "{global:?} then {request:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tables_of_the_rules_over_servers_with_lists_of_their_own() {
+    let database = TestDatabase::sqlite();
+    installed(&serve(&database)).await;
+    const FILES: &str = "create_file get_file delete_file";
+    const NONE: Three<'_> = ("-", "-", "-");
+    let both = format!("{FILES} create_folder get_folder delete_folder");
+    let five = "create_file delete_file create_folder get_folder delete_folder";
+    let rows: &[(Three<'_>, &[(Three<'_>, Result<&str, &str>)])] = &[
+        (
+            ("files", "-", "get_file"),
+            &[
+                (NONE, Ok("create_file delete_file")),
+                (("files", "-", "-"), Ok("create_file delete_file")),
+                (("-", "get_file", "-"), Err("Unknown enabled tool: get_file")),
+            ],
+        ),
+        (
+            ("files,folders", "-", "-"),
+            &[(("files", "-", "-"), Ok(FILES)), (("files", "", "-"), Ok(FILES)), (("-", "-", "get_file"), Ok(five))],
+        ),
+        (
+            ("files", "create_folder", "-"),
+            &[
+                (NONE, Ok("create_file get_file delete_file create_folder")),
+                (("folders", "-", "-"), Ok("create_folder")),
+            ],
+        ),
+        (("files", "create_folder", "get_file"), &[(NONE, Ok("create_file delete_file create_folder"))]),
+        (
+            ("", "create_file,get_file,create_folder", "get_file,delete_folder"),
+            &[(NONE, Ok("create_file create_folder"))],
+        ),
+        (("FILES, folders", "-", "-"), &[(("all", "-", "-"), Ok(&both))]),
+        (
+            ("files", "-", "-"),
+            &[
+                (("folders", "-", "-"), Err("Unknown toolset: folders")),
+                (("-", "get_folder", "-"), Err("Unknown enabled tool: get_folder")),
+                (("all", "-", "-"), Ok(FILES)),
+                (("", "get_file", "-"), Ok("get_file")),
+                (("", "-", "-"), Err("No tools left")),
+                (("", "", "-"), Err("No tools left")),
+                (
+                    ("-x,folders", "get_folder", "get_file"),
+                    Err("The toolsets take no entry with - in front: -x (name it in the disabled tools instead); \
+                 Unknown toolset: folders; Unknown enabled tool: get_folder"),
+                ),
+            ],
+        ),
+    ];
+    check(&database, rows).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tables_over_more_tools() {
+    let database = TestDatabase::sqlite();
+    install(&serve(&database), &LARGE).await;
+    const NONE: Three<'_> = ("-", "-", "-");
+    let of = |wanted: &[&str]| -> String {
+        let wanted = LARGE.iter().filter(|(toolset, _)| wanted.contains(toolset));
+        wanted.map(|(_, tools)| *tools).collect::<Vec<_>>().join(" ")
+    };
+    let (all, files) = (of(&["files", "folders", "people", "rooms"]), of(&["files"]));
+    assert_eq!(all.split_whitespace().count(), 23);
+    let six = files.replace("get_file_info ", "");
+    let no_builtin = ("-", "-", "toolset:builtin");
+    let rows: &[(Three<'_>, &[(Three<'_>, Result<&str, &str>)])] = &[
+        (
+            no_builtin,
+            &[
+                (NONE, Ok(&all)),
+                (("all,files", "-", "-"), Ok(&all)),
+                (("ALL", "-", "-"), Ok(&all)),
+                (("", "-", "-"), Err("No tools left")),
+                (("people", "download_file_as_text", "download_file_as_text,get_all_people"), Err("No tools left")),
+                (("", "get_all_people", "-"), Ok("get_all_people")),
+                (("files", "get_file_info", "get_file_info"), Ok(&six)),
+                (("people,files", "-", "get_all_people"), Ok(&files)),
+            ],
+        ),
+        (("all,files", "-", "toolset:builtin"), &[(NONE, Ok(&all)), ((" Files ", "-", "-"), Ok(&files))]),
+        (("people,files", "-", "get_all_people"), &[(NONE, Ok(&files)), (("all", "-", "-"), Ok(&files))]),
+    ];
+    check(&database, rows).await;
 }
 
 /// The bare names, for the tables.
@@ -134,6 +281,7 @@ async fn in_dynamic_mode_there_are_tools_about_tools() {
     assert_eq!(names, meta);
     let toolsets = client.call("list_toolsets", json!({})).await;
     assert!(toolsets.text().contains("\"files\"") && toolsets.text().contains("\"folders\""));
+    assert!(toolsets.text().contains("Things with files."), "{}", toolsets.text());
     let listed = client.call("list_tools", json!({ "toolset": "files" })).await;
     assert!(listed.text().contains("files__create_file") && !listed.text().contains("files__get_file"));
     let found = client.call("search_tools", json!({ "query": "delete a folder" })).await;

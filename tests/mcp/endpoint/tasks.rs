@@ -30,6 +30,10 @@ def much(size: int) -> str:
     return "x" * size
 
 @tool
+def rows(count: int) -> dict:
+    return {"rows": ["x" * 100] * count}
+
+@tool
 def fail() -> str:
     time.sleep(1)
     raise ValueError("it did not work")
@@ -41,7 +45,7 @@ def careful(word: str) -> str:
 
 async fn with_tools(database: &TestDatabase) -> Server {
     let server = serve(database);
-    let names = ["wait", "much", "fail", "careful"];
+    let names = ["wait", "much", "rows", "fail", "careful"];
     let tools: String =
         names.iter().map(|name| format!("  - {{id: {name}, entrypoint: \"tools.t:{name}\"}}\n")).collect();
     import(&server, bundle("app", "1.0.0", &format!("tools:\n{tools}"), &[("tools/t.py", LONG)])).await;
@@ -122,6 +126,19 @@ on_both! {
         // Who does not know tasks waits.
         let plain = Client::new(&server, APP);
         assert_eq!(plain.call("wait", json!({ "seconds": 1.0 })).await.result()["structuredContent"], json!({ "waited": 1.0 }));
+        // They get all of it, too, in both eras.
+        let mut plain = plain;
+        plain.begin().await;
+        let text = json!({ "name": "much", "arguments": { "size": 1_000_000 } });
+        let rows = json!({ "name": "rows", "arguments": { "count": 5000 } });
+        for heard in [plain.ask("tools/call", text.clone()).await, plain.request(1, "tools/call", text).await] {
+            assert_eq!(heard.text().len(), 1_000_000);
+        }
+        for heard in [plain.ask("tools/call", rows.clone()).await, plain.request(2, "tools/call", rows).await] {
+            assert_eq!(heard.result()["structuredContent"]["rows"].as_array().unwrap().len(), 5000);
+            let text: Value = serde_json::from_str(heard.text()).unwrap();
+            assert_eq!(text, heard.result()["structuredContent"]);
+        }
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
             let refused = on(&plain, method, &task).await;
             assert_eq!((refused.status.as_u16(), &refused.error()["code"]), (400, &json!(-32021)));
@@ -203,7 +220,12 @@ on_both! {
         let task = begin(&cannot, "careful", json!({ "word": "later" })).await;
         let now = get(&cannot, &task).await;
         assert!(now["status"] == "working" && now.get("inputRequests").is_none(), "{now}");
+        // Its own word is no person's.
+        answer(&cannot, &task, json!({ "confirm": { "action": "accept", "content": {} } })).await;
+        let now = get(&cannot, &task).await;
+        assert_eq!(now["status"], "working", "{now}");
         let (chat, call) = task.split_once('.').unwrap();
+        assert!(now["statusMessage"].as_str().unwrap().contains(&format!("tool decide {call} --chat {chat} --yes")), "{now}");
         server.post(&format!("{CHATS}/{chat}/tool-calls/{call}/decision"), &json!({ "approve": true })).await.expect(200);
         assert_eq!(until(&cannot, &task, "completed").await["result"]["content"][0]["text"], "LATER");
     }

@@ -32,7 +32,8 @@ impl Lists {
     /// How many entries a list may have.
     pub const MOST: usize = 512;
 
-    /// Reads the texts. Which names there are is not looked at here.
+    /// Reads the texts. What their entries name is looked at with a catalogue at hand, which tells of all that are wrong together: names
+    /// of nothing, and entries that take away.
     pub fn parse(raw: RawLists<'_>) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let dynamic = raw.dynamic.map(|text| yes_or_no(Setting::Dynamic, text)).transpose();
@@ -43,14 +44,27 @@ impl Lists {
         let toolsets = raw.toolsets.map(split);
         let (enabled_tools, disabled_tools) = (raw.enabled_tools.map(split), raw.disabled_tools.map(split));
         let lists = Self { toolsets, enabled_tools, disabled_tools, dynamic };
-        let mut wrong = lists.problems();
+        let mut wrong = lists.too_long();
         problems.0.into_iter().for_each(|problem| wrong.add(problem));
         wrong.none_or(lists)
     }
 
     /// The same for lists whose entries stand alone, where a comma is part of a name.
     pub fn checked(self) -> Result<Self, Problems> {
-        self.problems().none_or(self)
+        let mut problems = self.too_long();
+        for (setting, entries) in self.each() {
+            entries.iter().filter_map(|entry| takes_away(setting, entry)).for_each(|problem| problems.add(problem));
+        }
+        problems.none_or(self)
+    }
+
+    fn each(&self) -> impl Iterator<Item = (Setting, &Vec<String>)> {
+        let all = [
+            (Setting::Toolsets, &self.toolsets),
+            (Setting::EnabledTools, &self.enabled_tools),
+            (Setting::DisabledTools, &self.disabled_tools),
+        ];
+        all.into_iter().filter_map(|(setting, list)| Some((setting, list.as_ref()?)))
     }
 
     /// Entries as they are compared: trimmed, none empty, each once.
@@ -64,29 +78,20 @@ impl Lists {
         entries
     }
 
-    /// What is wrong with how the lists are written.
-    fn problems(&self) -> Problems {
-        let mut problems = Problems::default();
-        for (setting, list) in [
-            (Setting::Toolsets, &self.toolsets),
-            (Setting::EnabledTools, &self.enabled_tools),
-            (Setting::DisabledTools, &self.disabled_tools),
-        ] {
-            let Some(entries) = list else { continue };
-            if entries.len() > Self::MOST {
-                problems.add(Problem::TooMany { setting, has: entries.len() });
-            }
-            for name in entries.iter().filter(|entry| entry.starts_with('-')) {
-                problems.add(Problem::TakesAway { setting, name: name.clone() });
-            }
-        }
-        problems
+    fn too_long(&self) -> Problems {
+        let long = self.each().filter(|(_, entries)| entries.len() > Self::MOST);
+        Problems(long.map(|(setting, entries)| Problem::TooMany { setting, has: entries.len() }).collect())
     }
 
     /// Whether none of the three lists says anything.
     pub fn say_nothing(&self) -> bool {
         self.toolsets.is_none() && self.enabled_tools.is_none() && self.disabled_tools.is_none()
     }
+}
+
+/// What is wrong with an entry that takes away, where none can.
+pub(super) fn takes_away(setting: Setting, entry: &str) -> Option<Problem> {
+    entry.starts_with('-').then(|| Problem::TakesAway { setting, name: entry.to_owned() })
 }
 
 /// The entries of a list, each once. `Foo` and `foo` stay two: two tools of one server may be called so.

@@ -1,7 +1,7 @@
 //! The steps: toolsets, then the tools enabled beside them, then those disabled.
 
 use super::catalogue::{Catalogue, ConfiguredServer, Listed, State};
-use super::lists::Lists;
+use super::lists::{Lists, takes_away};
 use super::problem::{Problem, Problems, Setting};
 use super::resolved::{Mark, Resolved, Rules};
 use super::selector::Selector;
@@ -96,8 +96,10 @@ impl<T: Listed> Step<'_, '_, T> {
         let is_all = |entry: &String| entry.eq_ignore_ascii_case("all");
         let listed = lists.toolsets.as_ref();
         for name in listed.into_iter().flatten().filter(|entry| !is_all(entry)) {
-            if !self.knows_toolset(name) {
-                unknown(problems, Setting::Toolsets, name);
+            match takes_away(Setting::Toolsets, name) {
+                Some(problem) => problems.add(problem),
+                None if !self.knows_toolset(name) => unknown(problems, Setting::Toolsets, name),
+                None => {}
             }
         }
         let listed = listed.filter(|list| !list.iter().any(is_all));
@@ -129,6 +131,10 @@ impl<T: Listed> Step<'_, '_, T> {
 
     /// The tools that an entry means. What is wrong with it is noted.
     fn meant(&self, setting: Setting, text: &str, selector: &Selector, problems: &mut Problems) -> Vec<usize> {
+        if let Some(problem) = takes_away(setting, text) {
+            problems.add(problem);
+            return Vec::new();
+        }
         match self.find(text, selector) {
             Hit::Tools(places) => places,
             Hit::Later => Vec::new(),

@@ -28,6 +28,11 @@ impl Stand {
         Self { manifest: chat.active_manifest_id, selectors: chat.tool_selectors.unwrap_or_default().into() }
     }
 
+    /// The chat's selectors; none if it has none.
+    pub(crate) fn selectors(&self) -> &Arc<[String]> {
+        &self.selectors
+    }
+
     /// The tools that may be called in the chat.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds::of_selectors(&self.selectors)

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Who made a call.
 pub(crate) struct Company {
-    /// What goes to a server beside the tool's name and the arguments.
+    /// What goes to a server beside the tool's name: the arguments, too, as they came, unless the call's own are others.
     pub(crate) params: Shallow,
     /// Who answers what the server asks, and hears what it says.
     pub(crate) answers: Arc<dyn Answers>,
@@ -52,6 +52,14 @@ impl Answered {
 }
 
 impl Company {
+    /// The same, where somebody who said yes said with which arguments: what came with the request are others now, and what a client
+    /// answered before was about those.
+    pub(super) fn with_other_arguments(&self) -> Self {
+        let mut params = self.params.clone();
+        ["arguments", "inputResponses", "requestState"].iter().for_each(|name| drop(params.remove(name)));
+        Self { params, answers: Arc::clone(&self.answers), relay: self.relay }
+    }
+
     /// A worker said how far it is, or wrote a line.
     pub(super) fn heard(&self, event: &Event, step: u64) {
         if let Event::Progress { fraction, message } = event {

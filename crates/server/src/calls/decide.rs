@@ -73,6 +73,10 @@ impl Calls {
         let edited = verdict.args.filter(|args| *args != call.args);
         self.check(&callable, edited.as_ref().unwrap_or(&call.args)).await?;
         let company = self.companies().get(&call.id).cloned();
+        let company = match edited {
+            Some(_) => company.map(|company| Arc::new(company.with_other_arguments())),
+            None => company,
+        };
         let most = self.0.nodes.with_others(org, self.0.rules.of(org).await?.concurrent_calls()).await?;
         let place = self.take_place(org, call.chat_id, call.id, &callable, company, most.as_ref())?;
         let decision = Decision { approved: true, by: verdict.who, at: Timestamp::now() };

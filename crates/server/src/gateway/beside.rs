@@ -125,6 +125,8 @@ impl Answers for Beside {
         {
             extensions.remove(TASKS);
         }
+        // Nor do we carry tasks as 2025-11-25 had them: a server that got one for an answer could not ask how it is.
+        capabilities.remove("tasks");
         capabilities
     }
 

@@ -27,6 +27,12 @@ pub(super) async fn own(app: &App, org: &OrgId, who: &str) -> Result<ChatId, Api
     found.ok_or_else(|| ApiError::not_found("chat", who))
 }
 
+/// The chat of a client that names none, if there is one yet.
+pub(super) async fn known(app: &App, org: &OrgId, who: &str) -> Result<Option<ChatId>, ApiError> {
+    let read = async || Ok::<_, ApiError>(app.store().read_beside(org).await?.chat_of(who).await?);
+    app.gateway().chats.get(app.store().chat_edition(), (org.clone(), who.to_owned()), read).await
+}
+
 /// A chat that a client names.
 pub(super) async fn named(app: &App, org: &OrgId, text: &str) -> Result<ChatId, Fault> {
     let missing = || Fault::params(format!("there is no chat {text:?}")).with_status(404);

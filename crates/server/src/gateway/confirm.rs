@@ -2,6 +2,7 @@
 //! decides on the page or the command line. Either way it is the same decision about the same call, made once.
 
 use kitbag_mcp::serve::Client;
+use kitbag_model::{OrgId, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::menu::Entry;
@@ -34,7 +35,7 @@ impl View {
         }
         let elsewhere = calls.decided(&self.org, &call);
         if !client.can("elicitation/create") {
-            let wait = json!({ "progress": 0, "message": Self::where_to_approve(&call.id.to_string()) });
+            let wait = json!({ "progress": 0, "message": self.waits(&call) });
             if let Value::Object(wait) = wait {
                 client.progress(wait);
             }
@@ -52,7 +53,10 @@ impl View {
             Some("accept") => calls.decide(&self.org, call.chat_id, call.id, verdict(true)).await,
             Some("decline" | "cancel") => calls.decide(&self.org, call.chat_id, call.id, verdict(false)).await,
             // It cannot ask after all. Somebody else still can.
-            _ => calls.decided(&self.org, &call).await,
+            _ => tokio::select! {
+                decided = calls.decided(&self.org, &call) => decided,
+                () = client.gone() => self.forget(&call).await,
+            },
         }
     }
 
@@ -62,13 +66,24 @@ impl View {
     }
 
     /// Nobody wants it any more.
-    async fn forget(&self, call: &kitbag_model::ToolCall) -> Result<Asked, ApiError> {
+    async fn forget(&self, call: &ToolCall) -> Result<Asked, ApiError> {
         let ended = self.app.calls().cancel(&self.org, call.chat_id, call.id, &self.who).await?;
         Ok(ended.into())
     }
 
-    pub(super) fn where_to_approve(id: &str) -> String {
-        format!("this call waits for a yes: on the page, or with `kitbag tool decide {id} --yes`")
+    /// Says of a call that nobody has decided about how that is done.
+    pub(super) fn waits(&self, call: &ToolCall) -> String {
+        format!("this call waits for a yes: {}", self.where_to_approve(call))
+    }
+
+    /// Where somebody says yes to a call.
+    pub(super) fn where_to_approve(&self, call: &ToolCall) -> String {
+        let (chat, id) = (call.chat_id, call.id);
+        let base = self.app.settings().base_url();
+        let org = if self.org == OrgId::local() { String::new() } else { format!("/o/{}", self.org) };
+        format!(
+            "on the page ({base}{org}/chats/{chat}/calls/{id}), or with `kitbag tool decide {id} --chat {chat} --yes`"
+        )
     }
 }
 

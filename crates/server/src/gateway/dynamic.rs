@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::menu::{Entry, Menu};
+use super::menu::Entry;
 use super::tools::{Wanted, arguments, failed, internal, unknown};
 use super::view::View;
 
@@ -91,12 +91,8 @@ struct Input {
 
 impl View {
     /// Calls one of them.
-    pub(super) async fn call_meta(
-        self: &Arc<Self>,
-        menu: &Menu,
-        name: &str,
-        wanted: Wanted,
-    ) -> Result<Box<RawValue>, Fault> {
+    pub(super) async fn call_meta(self: &Arc<Self>, name: &str, wanted: Wanted) -> Result<Box<RawValue>, Fault> {
+        let menu = &*self.menu().await?;
         if !NAMES.contains(&name) {
             return Err(unknown(name));
         }

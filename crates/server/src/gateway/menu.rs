@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kitbag_mcp::serve::Fault;
-use kitbag_model::resolution::Lists;
+use kitbag_model::resolution::{Lists, Verdict};
 use kitbag_model::tool_search::ToolSearch;
 use kitbag_model::{Audience, OrgId, ServerKey, ToolId};
+use kitbag_store::StoreError;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
@@ -16,11 +17,14 @@ use super::door::{Place, refused};
 use super::skills::Served;
 use super::view::Offer;
 use crate::app::App;
-use crate::resolution::{Extent, ResolveError};
+use crate::resolution::{Bounds, Extent, ResolveError};
 use crate::toolsets::{Provider, Tool};
 
 /// So many are kept.
 const MOST: usize = 256;
+
+/// What the built-in tools are for.
+const BUILTIN: &str = "Reads, writes and searches the files of the workspace, and runs commands in it.";
 
 /// Whose tools, and whose eyes look at them.
 type Whose<'a> = (&'a OrgId, Audience);
@@ -44,7 +48,7 @@ pub(super) struct Menu {
     pub(super) dynamic: bool,
     /// The servers that it may have to do with, in the order of the catalogue.
     pub(super) servers: Vec<ServerKey>,
-    /// The toolsets whose tools these are, with their names.
+    /// The toolsets whose tools these are, with their names, or in dynamic mode with what they say that they are for.
     pub(super) toolsets: Vec<(String, String)>,
     /// The skills that it may read. A server's own endpoint has its server's and none of ours.
     pub(super) skills: Vec<Served>,
@@ -82,7 +86,13 @@ impl Menu {
         Arc::clone(if stateless { newest } else { session })
     }
 
-    async fn make(app: &App, whose: Whose<'_>, place: &Place, lists: &Lists) -> Result<Self, Fault> {
+    async fn make(
+        app: &App,
+        whose: Whose<'_>,
+        place: &Place,
+        lists: &Lists,
+        selectors: &[String],
+    ) -> Result<Self, Fault> {
         let (org, audience) = whose;
         if !is_there(app, whose, place).await? {
             let message = match place {
@@ -104,7 +114,12 @@ impl Menu {
         })?;
         let dynamic = resolution.resolved.dynamic;
         let mut servers: Vec<ServerKey> = resolution.pending().cloned().collect();
-        let (tools, skills) = resolution.into_tools();
+        let (mut tools, skills) = resolution.into_tools();
+        if !selectors.is_empty() {
+            let selectors = Bounds::of_selectors(selectors).selectors(app.toolsets(), org, audience).await;
+            let selectors = selectors.map_err(super::tools::fault)?;
+            tools.retain(|tool| selectors.verdict(&tool.id, &tool.toolset.0) == Verdict::In);
+        }
         let skills = match place {
             Place::Server(_) => Vec::new(),
             _ => skills.into_iter().map(Served::new).collect(),
@@ -122,6 +137,9 @@ impl Menu {
                 toolsets.push(tool.toolset.clone());
             }
         }
+        if dynamic {
+            describe(app, org, &mut toolsets).await.map_err(|error| super::tools::fault(error.into()))?;
+        }
         let names = names(place, &tools);
         let plain = is_plain(place, &servers);
         let entry = |(tool, name): (Tool, String)| {
@@ -136,6 +154,20 @@ impl Menu {
         let (offer, listed, index) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Ok(Self { edition: None, entries, by_name, dynamic, servers, toolsets, skills, offer, listed, index })
     }
+}
+
+/// Puts what toolsets say that they are for in the place of their names, where they say so.
+async fn describe(app: &App, org: &OrgId, toolsets: &mut [(String, String)]) -> Result<(), StoreError> {
+    let all = app.store().read_beside(org).await?.all_installed().await?;
+    for (id, said) in toolsets {
+        let found = all.iter().find(|one| one.toolset.id.as_str() == id.as_str());
+        match found.and_then(|one| one.toolset.description.as_ref()) {
+            Some(description) => *said = description.to_string(),
+            None if id == "builtin" => *said = BUILTIN.to_owned(),
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 /// Whether there is what an address is about.
@@ -217,8 +249,8 @@ fn raw(value: &Value) -> Arc<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
 }
 
-/// Whose menu, of what, with which wishes.
-type Key = (OrgId, Audience, Place, Lists);
+/// Whose menu, of what, with which wishes, in a chat with which selectors.
+type Key = (OrgId, Audience, Place, Lists, Arc<[String]>);
 
 /// The menus that were made lately.
 #[derive(Default)]
@@ -237,19 +269,25 @@ impl App {
 }
 
 impl Menus {
-    /// The menu for these wishes.
-    pub(super) async fn get(app: &App, whose: Whose<'_>, place: &Place, lists: &Lists) -> Result<Arc<Menu>, Fault> {
+    /// The menu for these wishes, of what a chat's selectors leave.
+    pub(super) async fn get(
+        app: &App,
+        whose: Whose<'_>,
+        place: &Place,
+        lists: &Lists,
+        selectors: &Arc<[String]>,
+    ) -> Result<Arc<Menu>, Fault> {
         let Some(edition) = edition(app) else {
-            return Box::pin(Menu::make(app, whose, place, lists)).await.map(Arc::new);
+            return Box::pin(Menu::make(app, whose, place, lists, selectors)).await.map(Arc::new);
         };
-        let key = (whose.0.clone(), whose.1, place.clone(), lists.clone());
+        let key = (whose.0.clone(), whose.1, place.clone(), lists.clone(), Arc::clone(selectors));
         let menus = &app.gateway().menus.0;
         if let Some(menu) = menus.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
             && menu.edition == Some(edition)
         {
             return Ok(Arc::clone(menu));
         }
-        let menu = Box::pin(Menu::make(app, whose, place, lists)).await?;
+        let menu = Box::pin(Menu::make(app, whose, place, lists, selectors)).await?;
         let menu = Arc::new(Menu { edition: Some(edition), ..menu });
         let mut kept = menus.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST {

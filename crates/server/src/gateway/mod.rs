@@ -5,6 +5,7 @@
 //! have beside tools ([`upstream`], [`names`]), and what Kitbag itself has: files of a workspace ([`files`]), skills
 //! ([`skills`], [`shelves`]) and pages of tools ([`apps`]). What need not be changed passes as the text that it came as.
 
+mod approvals;
 mod apps;
 mod beside;
 mod carried;
@@ -33,6 +34,7 @@ use kitbag_model::{ChatId, OrgId};
 
 use crate::nodes::Nodes;
 use crate::recent::Recent;
+use approvals::Approvals;
 use menu::Menus;
 use pace::Pace;
 use tasks::Tasks;
@@ -45,6 +47,7 @@ pub(crate) struct Gateway {
     /// The chats of clients that name none.
     chats: Recent<(OrgId, String), ChatId>,
     tasks: Tasks,
+    approvals: Approvals,
 }
 
 impl Gateway {
@@ -56,6 +59,7 @@ impl Gateway {
             pace: Pace::default(),
             chats: Recent::default(),
             tasks: Tasks::default(),
+            approvals: Approvals::default(),
         }
     }
 

@@ -35,9 +35,9 @@ impl View {
     /// `tools/call`.
     pub(super) async fn call_tool(self: Arc<Self>, wanted: Wanted) -> Result<Box<RawValue>, Fault> {
         let name = wanted.params.text("name").ok_or_else(|| Fault::params("`name` must be the name of a tool"))?;
-        let menu = self.menu().await?;
+        let menu = self.whole_menu().await?;
         if menu.dynamic {
-            return Box::pin(self.call_meta(&menu, &name, wanted)).await;
+            return Box::pin(self.call_meta(&name, wanted)).await;
         }
         let entry = menu.find(&name).ok_or_else(|| unknown(&name))?;
         self.call_entry(&menu, entry, wanted).await
@@ -67,24 +67,24 @@ impl View {
             wanted.params.set_value("requestState", &theirs.as_str().into());
         }
         let chat = self.chat().await?;
-        let called = match self.run(chat, entry, args, wanted, state.approved).await? {
+        let called = match self.run(chat, entry, args, wanted, state.approved.as_deref()).await? {
             Run::Called(called) => called,
             Run::Refused(error) => return refused(error, &entry.name),
             Run::Task(task) => return Ok(task),
         };
-        let Called { call, answer, client, approved } = called;
+        let Called { call, answer, client } = called;
         match answer {
             Some(Answered::Refused { code, message, data }) => {
                 let fault = Fault::new(code, message);
                 Err(data.into_iter().fold(fault, Fault::with_data))
             }
             Some(Answered::Result(raw)) => {
-                let raw = self.carried(&raw, &asked_for, approved).await?;
+                let raw = self.carried(&raw, &asked_for, &call).await?;
                 let raw = if self.own_tasks() { self.named_task(raw, &call).await? } else { raw };
                 let raw = if self.is_plain(menu) { raw } else { rename_links(raw, &entry.tool.id) };
                 Ok(era(raw, client.peer().stateless))
             }
-            None => told(&call, call.outcome.result.clone()),
+            None => Box::pin(self.ended(&call)).await,
         }
     }
 
@@ -94,22 +94,32 @@ impl View {
         entry: &Entry,
         args: Map<String, Value>,
         wanted: Wanted,
-        approved: bool,
+        approval: Option<&str>,
     ) -> Result<Run, Fault> {
         let Wanted { mut params, client, .. } = wanted;
         let questions = (self.own_tasks() && tasks::offers(&client)).then(|| Arc::new(Questions::new()));
         let beside = Beside::with_questions(&client, &self.owner, &self.level, questions.clone());
         let stateless = client.peer().stateless;
         params.remove("name");
-        if stateless {
-            // An older revision's way to ask for a task, which means nothing here; a server of that revision would refuse it.
-            params.remove("task");
+        if params.get("arguments").is_some_and(|raw| raw.get() == "null") {
+            // None are none, and those of the call are an object.
+            params.remove("arguments");
         }
+        // The way of 2025-11-25 to ask for a task. It means nothing here: whoever got one could not ask how it is.
+        params.remove("task");
         let mut params = super::upstream::passed_on(params);
         beside.tell_level(&mut params);
         let company = Arc::new(Company { params, answers: Arc::clone(&beside) as _, relay: stateless });
         let stand = self.app.calls().stand(&self.org, chat).await.map_err(fault)?;
         let stand = stand.ok_or_else(|| Fault::params("the chat was deleted").with_status(404))?;
+        let bounds = stand.bounds();
+        // What the chat leaves out was not listed, either.
+        if let Err(error) = bounds.check(self.app.toolsets(), &self.org, self.audience, &entry.tool.id).await {
+            return match error.into_told() {
+                (Code::Forbidden, ..) => Err(unknown(&entry.name)),
+                (code, message, _) => Ok(Run::Refused(ApiError::new(code, message))),
+            };
+        }
         let ask = Ask {
             chat,
             stand: stand.manifest,
@@ -120,14 +130,16 @@ impl View {
             at_once: false,
             who: self.who.clone(),
             audience: self.audience,
-            bounds: stand.bounds(),
+            bounds,
             company: Some(Arc::clone(&company)),
         };
         let asked = match self.app.calls().ask(&self.org, ask).await {
             Ok(asked) => asked,
             Err(error) => return Ok(Run::Refused(error)),
         };
-        let (asked, approved) = match (asked.call.status, &questions) {
+        let pending = asked.call.status == CallStatus::Pending;
+        let approved = pending && approval.is_some_and(|name| self.app.gateway().approvals.spend(name, &asked.call));
+        let asked = match (asked.call.status, &questions) {
             (CallStatus::Pending, Some(questions)) if !approved => {
                 self.app.calls().accompany(asked.call.id, company);
                 questions.become_task();
@@ -138,14 +150,14 @@ impl View {
                 let decided = Box::pin(self.confirm(asked, entry, &client, approved)).await;
                 drop(guard);
                 match decided {
-                    Ok(asked) => (asked, true),
+                    Ok(asked) => asked,
                     Err(error) => return Ok(Run::Refused(error)),
                 }
             }
-            _ => (asked, approved),
+            _ => asked,
         };
         let waited = asked.clone();
-        let Some(called) = self.wait(asked, &client, questions.as_deref(), approved).await? else {
+        let Some(called) = self.wait(asked, &client, questions.as_deref()).await? else {
             let questions = questions.unwrap_or_else(|| Arc::new(Questions::new()));
             return Box::pin(self.begin_task(waited, questions, &client)).await.map(Run::Task);
         };
@@ -161,7 +173,6 @@ impl View {
         asked: Asked,
         client: &Client,
         questions: Option<&Questions>,
-        approved: bool,
     ) -> Result<Option<Called>, Fault> {
         let calls = self.app.calls();
         let (chat, id) = (asked.call.chat_id, asked.call.id);
@@ -190,11 +201,11 @@ impl View {
             }
         };
         let call = over.map_err(fault)?;
-        Ok(Some(Called { answer: live.answered(), call, client: client.clone(), approved }))
+        Ok(Some(Called { answer: live.answered(), call, client: client.clone() }))
     }
 
     /// What a server wants to see again goes through the client's hands, sealed.
-    async fn carried(&self, raw: &Arc<RawValue>, asked: &Shallow, approved: bool) -> Result<Box<RawValue>, Fault> {
+    async fn carried(&self, raw: &Arc<RawValue>, asked: &Shallow, call: &ToolCall) -> Result<Box<RawValue>, Fault> {
         let plain = || RawValue::to_owned(raw);
         if !raw.get().contains("input_required") {
             return Ok(plain());
@@ -204,7 +215,8 @@ impl View {
             return Ok(plain());
         }
         let theirs = result.text("requestState");
-        if theirs.is_some() || approved {
+        let approved = self.app.gateway().approvals.of(call);
+        if theirs.is_some() || approved.is_some() {
             let state = State::new(theirs, approved);
             let sealed = Box::pin(state.seal(&self.app, (&self.org, &self.who), "tools/call", asked)).await?;
             result.set_value("requestState", &sealed.into());
@@ -227,7 +239,6 @@ struct Called {
     /// What its server said, if it has one and that said something.
     answer: Option<Answered>,
     client: Client,
-    approved: bool,
 }
 
 /// Who asked for a call that waits for a yes, for as long as they wait.
@@ -293,34 +304,47 @@ pub(super) fn internal(error: &dyn std::fmt::Display) -> Fault {
     Fault::new(code::INTERNAL, "something went wrong here; the log says what").with_status(500)
 }
 
-/// The end of a call that no server answered: of a tool of ours, or one that never got to its server.
-/// `result` is what it returned, as far as whoever asks wants it.
-pub(super) fn told(call: &ToolCall, result: Option<Value>) -> Result<Box<RawValue>, Fault> {
-    let of_server = matches!(call.tool_id, ToolId::Mcp { .. });
-    let is_summary = call.outcome.result_sha256.is_some() && result == call.outcome.result;
-    let result = match (&call.outcome.error, result) {
-        (Some(error), _) => {
-            let text = match error.code {
-                CallErrorCode::ToolFailed => error.message.clone(),
-                code => format!("{}: {}", code.as_str(), error.message),
-            };
-            return failed(&text);
-        }
-        // What a server said is a result already.
-        (None, Some(answer @ Value::Object(_))) if of_server => answer,
-        (None, result) => {
-            let value = result.unwrap_or(Value::Null);
-            let text = match &value {
-                Value::String(text) => text.clone(),
-                value => serde_json::to_string_pretty(value).unwrap_or_default(),
-            };
-            let mut result = json!({ "content": [{ "type": "text", "text": text }] });
-            // A summary of something large is not what the schema describes.
-            if let (false, Value::Object(_), Some(result)) = (is_summary || of_server, &value, result.as_object_mut()) {
-                result.insert("structuredContent".to_owned(), value);
+impl View {
+    /// The end of a call that no server answered: of a tool of ours, or one that never got to its server. All of what it returned, which
+    /// is no more than a tool may return: a record has only the beginning of what is large.
+    pub(super) async fn ended(&self, call: &ToolCall) -> Result<Box<RawValue>, Fault> {
+        let result = match (&call.outcome.error, call.outcome.result_sha256) {
+            (Some(error), _) => {
+                let mut text = match error.code {
+                    CallErrorCode::ToolFailed => error.message.clone(),
+                    code => format!("{}: {}", code.as_str(), error.message),
+                };
+                if error.code == CallErrorCode::Denied && call.decision.is_none() {
+                    let place = self.where_to_approve(call);
+                    text.push_str(&format!("; ask for it anew, and somebody can decide in time: {place}"));
+                }
+                return failed(&text);
             }
-            result
-        }
+            (None, None) => call.outcome.result.clone(),
+            (None, Some(hash)) => {
+                let look = self.app.workspaces().look(&self.org, call.chat_id).await;
+                let bytes = look.read(hash).await.map_err(|error| fault(ApiError::from(error)))?;
+                Some(serde_json::from_slice(&bytes).map_err(|error| internal(&error))?)
+            }
+        };
+        let result = match result {
+            // What a server said is a result already.
+            Some(answer @ Value::Object(_)) if matches!(call.tool_id, ToolId::Mcp { .. }) => answer,
+            result => returned(result.unwrap_or(Value::Null)),
+        };
+        to_raw_value(&result).map_err(|error| internal(&error))
+    }
+}
+
+/// What a tool of ours returned, as a result.
+fn returned(value: Value) -> Value {
+    let text = match &value {
+        Value::String(text) => text.clone(),
+        value => serde_json::to_string_pretty(value).unwrap_or_default(),
     };
-    to_raw_value(&result).map_err(|error| internal(&error))
+    let mut result = json!({ "content": [{ "type": "text", "text": text }] });
+    if value.is_object() {
+        result["structuredContent"] = value;
+    }
+    result
 }

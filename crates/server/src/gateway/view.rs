@@ -72,7 +72,7 @@ impl View {
             Some(text) => Some(chat::named(app, &org, text).await?),
             None => None,
         };
-        let menu = Menus::get(app, (&org, audience), &place, &wishes.lists).await?;
+        let menu = Menus::get(app, (&org, audience), &place, &wishes.lists, &Arc::default()).await?;
         let offer = offer(app, &org, &place, &menu).await?;
         Ok(Arc::new(Self {
             app: app.clone(),
@@ -92,12 +92,28 @@ impl View {
         }))
     }
 
-    /// The tools that there are now.
+    /// The tools that there are now, in the chat whose workspace they use.
     pub(super) async fn menu(&self) -> Result<Arc<Menu>, Fault> {
+        let stand = match self.known_chat().await? {
+            Some(chat) => self.app.calls().stand(&self.org, chat).await.map_err(fault)?,
+            None => None,
+        };
+        match stand {
+            Some(stand) if !stand.selectors().is_empty() => self.menu_of(stand.selectors()).await,
+            _ => self.whole_menu().await,
+        }
+    }
+
+    /// The tools that there are now in some chat. A call looks here: it is told by the chat itself what that leaves out.
+    pub(super) async fn whole_menu(&self) -> Result<Arc<Menu>, Fault> {
         if self.first.is_current(&self.app) {
             return Ok(Arc::clone(&self.first));
         }
-        Menus::get(&self.app, (&self.org, self.audience), &self.place, &self.lists).await
+        self.menu_of(&Arc::default()).await
+    }
+
+    async fn menu_of(&self, selectors: &Arc<[String]>) -> Result<Arc<Menu>, Fault> {
+        Menus::get(&self.app, (&self.org, self.audience), &self.place, &self.lists, selectors).await
     }
 
     /// Whether tasks are calls of ours. Else they are the only server's own.
@@ -115,11 +131,10 @@ impl View {
 
     /// The same, if there is one yet.
     pub(super) async fn known_chat(&self) -> Result<Option<ChatId>, Fault> {
-        if self.named.is_some() {
-            return Ok(self.named);
+        match self.named {
+            Some(chat) => Ok(Some(chat)),
+            None => chat::known(&self.app, &self.org, &self.who).await.map_err(fault),
         }
-        let mut tx = self.app.store().read(&self.org).await.map_err(|error| fault(error.into()))?;
-        tx.chat_of(&self.who).await.map_err(|error| fault(error.into()))
     }
 
     /// Whether the skills are others than the client may know of. It is told once.
@@ -164,7 +179,7 @@ impl View {
         }
         let Some(mut result) = Shallow::read(&raw) else { return Ok(raw) };
         if let Some(theirs) = result.text("requestState") {
-            let state = State::new(Some(theirs), false);
+            let state = State::new(Some(theirs), None);
             result.set_value("requestState", &state.seal(&self.app, whose, method, &asked).await?.into());
         }
         Ok(result.raw())
@@ -268,6 +283,8 @@ fn offered(mut capabilities: Value) -> Value {
     if let Some(all) = capabilities.as_object_mut() {
         // We tell of changes whether or not it does: what is allowed of it may change too.
         all.insert("tools".to_owned(), json!({ "listChanged": true }));
+        // Tasks as 2025-11-25 had them are not carried: a call is answered when it is over.
+        all.remove("tasks");
     }
     capabilities
 }

@@ -153,8 +153,9 @@ fn texts() {
     ] {
         assert_eq!(parse(text).unwrap().enabled_tools.unwrap(), entries, "{text:?}");
     }
+    // What is written alone is told at once, what came with a request beside all else that is wrong.
     assert_eq!(
-        parse("-a,b,-c").unwrap_err().messages(),
+        parse("-a,b,-c").unwrap().checked().unwrap_err().messages(),
         [
             "The enabled tools take no entry with - in front: -a (name it in the disabled tools instead)",
             "The enabled tools take no entry with - in front: -c (name it in the disabled tools instead)",

@@ -51,8 +51,8 @@ fn by_either_way() {
             &[("x-mcp-toolsets", "")],
             "X-Mcp-",
             Err(
-                "Both query and header specify toolsets; The toolsets take no entry with - in front: -a (name it in the \
-                 disabled tools instead); dynamic: Expected one of: yes, y, true, 1, no, n, false, 0, but got maybe",
+                "Both query and header specify toolsets; dynamic: Expected one of: yes, y, true, 1, no, n, false, 0, but \
+                 got maybe",
             ),
         ),
     ];

@@ -80,6 +80,17 @@ fn the_servers_own_lists() {
             "four,FOUR",
             Err("Unknown toolset: one; Unknown toolset: Two; Unknown enabled tool: three; Unknown disabled tool: four"),
         ),
+        (
+            "-one,files,two",
+            "-get_file,three",
+            "-delete_file,four",
+            Err("The toolsets take no entry with - in front: -one (name it in the disabled tools instead); \
+                 Unknown toolset: two; \
+                 The enabled tools take no entry with - in front: -get_file (name it in the disabled tools instead); \
+                 Unknown enabled tool: three; \
+                 The disabled tools take no entry with - in front: -delete_file (name it in the disabled tools instead); \
+                 Unknown disabled tool: four"),
+        ),
         ("files", "get_file", "get_file", Ok("files:create_file files:delete_file")),
         // Disabling what is not there is no error.
         ("files", "-", "get_folder", Ok(FILES)),

@@ -107,7 +107,7 @@ impl View {
             "tasks/update" => {
                 let answers = params.parse("inputResponses");
                 let answers = answers.ok_or_else(|| Fault::params("`inputResponses` must be an object of answers"))?;
-                self.take_answers(call, answers).await
+                self.take_answers(call, answers, client).await
             }
             _ => {
                 let (chat, id) = (call.chat_id, call.id);
@@ -152,9 +152,16 @@ impl View {
     }
 
     /// `tasks/update`: answers to what is asked. What is not asked, or not any more, is passed over.
-    async fn take_answers(&self, call: ToolCall, mut answers: Map<String, Value>) -> Result<Box<RawValue>, Fault> {
+    async fn take_answers(
+        &self,
+        call: ToolCall,
+        mut answers: Map<String, Value>,
+        client: &Client,
+    ) -> Result<Box<RawValue>, Fault> {
         if call.status == CallStatus::Pending {
-            let action = answers.get(CONFIRM).and_then(|answer| answer.get("action")).and_then(Value::as_str);
+            // Who cannot ask a person is not asked: the answer would be its own.
+            let asked = answers.get(CONFIRM).filter(|_| client.can("elicitation/create"));
+            let action = asked.and_then(|answer| answer.get("action")).and_then(Value::as_str);
             let approve = match action {
                 Some("accept") => true,
                 Some("decline" | "cancel") => false,

@@ -6,10 +6,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::{CONFIRM, name};
-use crate::api::error::ApiError;
 use crate::calls::Answered;
 use crate::gateway::confirm::question;
-use crate::gateway::tools::{fault, internal, told};
+use crate::gateway::tools::internal;
 use crate::gateway::upstream::rename_links;
 use crate::gateway::view::View;
 
@@ -41,7 +40,7 @@ impl View {
         set("ttlMs", Value::Null);
         set("pollIntervalMs", POLL.into());
         if call.status == CallStatus::Pending {
-            set("statusMessage", Self::where_to_approve(&call.id.to_string()).into());
+            set("statusMessage", self.waits(call).into());
         }
         outline
     }
@@ -91,15 +90,9 @@ impl View {
 
     /// What the call would have been answered with.
     async fn result(&self, call: &ToolCall) -> Result<Box<RawValue>, Fault> {
-        let raw = match (self.refused(call), call.outcome.result_sha256) {
-            (Some(Answered::Result(raw)), _) => RawValue::to_owned(&raw),
-            (_, None) => told(call, call.outcome.result.clone())?,
-            (_, Some(hash)) => {
-                let look = self.app.workspaces().look(&self.org, call.chat_id).await;
-                let bytes = look.read(hash).await.map_err(|error| fault(ApiError::from(error)))?;
-                let whole: Value = serde_json::from_slice(&bytes).map_err(|error| internal(&error))?;
-                told(call, Some(whole))?
-            }
+        let raw = match self.refused(call) {
+            Some(Answered::Result(raw)) => RawValue::to_owned(&raw),
+            _ => self.ended(call).await?,
         };
         self.links(raw, &call.tool_id).await
     }
