@@ -48,7 +48,10 @@ pub async fn attempt(
     cancel: watch::Receiver<bool>,
     mut tell: impl FnMut(RunEventKind),
 ) -> (RunOutcome, Option<RunFolder>) {
-    let folder = match RunFolder::make(&machine.root, &job.organization_id, job.id) {
+    let (root, org, id) = (machine.root.clone(), job.organization_id.clone(), job.id);
+    let making = tokio::task::spawn_blocking(move || RunFolder::make(&root, &org, id)).await;
+    let made = making.unwrap_or_else(|_| Err(Failure::new("WORKSPACE_FAILED", "its folder could not be made")));
+    let folder = match made {
         Ok(folder) => folder,
         Err(failure) => return (failed(failure, Used::default()), None),
     };
@@ -116,7 +119,8 @@ async fn work(
     };
     let (plan, listener) = plan(&start)?;
     let (ended, used) = drive(plan, &folder.work(), listener, &config.limits, &servers, cancel, tell).await;
-    unstage(&skills, profile, &folder.work());
+    let (staged, work) = (skills.clone(), folder.work());
+    let _ = tokio::task::spawn_blocking(move || unstage(&staged, profile, &work)).await;
     Ok(outcome(&config, &form, ended, used).await)
 }
 

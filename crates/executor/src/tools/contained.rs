@@ -169,7 +169,9 @@ impl Running {
         let stopped = async {
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        Ok(run_container(&self.engine, job, &|_| {}, stopped).await)
+        let ran = run_container(&self.engine, job, &|_| {}, stopped).await;
+        place.clear().await;
+        Ok(ran)
     }
 
     async fn call_resident(
@@ -247,7 +249,7 @@ impl Running {
     pub(super) async fn end(&mut self) {
         for (_, (resident, _, place)) in self.residents.drain() {
             resident.end(false).await;
-            drop(place);
+            place.clear().await;
         }
     }
 }

@@ -97,7 +97,7 @@ impl Containers {
             let _ = stop.wait_for(|stop| *stop).await;
         };
         let ran = run_container(&engine, job, &tell, stopped).await;
-        drop(place);
+        place.clear().await;
         Ok(without_values(ran, &redactor))
     }
 

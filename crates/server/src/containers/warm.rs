@@ -66,7 +66,7 @@ impl Staying {
     async fn end(self, at_once: bool) {
         let Self { resident, place, .. } = self;
         resident.end(at_once).await;
-        drop(place);
+        place.clear().await;
     }
 }
 
