@@ -120,7 +120,7 @@ impl Containers {
             ]),
             place: kitbag_container::Place {
                 workspace: place.workspace.clone(),
-                exchange: place.exchange.clone(),
+                exchange: Some(place.exchange.clone()),
                 user: place.user,
                 network: container.network && self.0.servers.may_be_in_network(org),
                 limits: Limits::within(&container.limits, self.0.memory),
