@@ -227,3 +227,34 @@ async fn agents_of_other_organisations_get_what_those_may_have() {
         server.wait();
     }
 }
+
+/// A registry that takes connections and says nothing: the run ends when its time is up, or when somebody ends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_does_not_come_holds_up_no_run() {
+    let (podman, database) = (Podman::start(), TestDatabase::sqlite());
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let image = format!("\"{}/none@sha256:{}\"", silent.local_addr().unwrap(), "a".repeat(64));
+    let server = serve(&database, &podman);
+    install(&server, &MANIFEST.replace(IMAGE, &image), "?trust=true").await;
+    let host = podman.host();
+    let variables = [("ZOO_TOKEN", "a-value"), ("OPENAI_API_KEY", "stub"), ("DOCKER_HOST", host.as_str())];
+    let agents = [installed("KITBAG_TEST_CLIENTS", "node_modules/.bin"), installed("KITBAG_TEST_NODE_MODULES", ".bin")];
+    let mut machine = Machine::pair(&server, &server.url, &agents, &variables).await;
+    machine.start();
+    let with_time = |milliseconds: u64| {
+        let mut body = asked();
+        body["config"]["limits"] = json!({ "timeoutMs": milliseconds });
+        body
+    };
+    let run = ask(&server, &with_time(3_000)).await;
+    let over = until(&server, run, "timed_out").await;
+    assert_eq!(over["error"]["code"], "NODE_EXECUTION_TIMEOUT", "{over}");
+    let run = ask(&server, &with_time(600_000)).await;
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while show(&server, run).await["state"] == "queued" {
+        assert!(std::time::Instant::now() < end, "nobody takes it");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    server.post(&format!("{RUNS}/{run}/cancel"), &json!({})).await;
+    until(&server, run, "cancelled").await;
+}

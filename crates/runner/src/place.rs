@@ -189,11 +189,14 @@ mod tests {
 
     use super::*;
 
-    /// What a tool may leave: folders in folders, deeper than any stack, and one that nobody may look into.
-    fn fill(exchange: &Path) {
+    /// Deeper than the stack of whoever goes from folder to folder by calling itself.
+    const DEEP: usize = 20_000;
+
+    /// What a tool may leave: folders in folders, and one that nobody may look into.
+    fn fill(exchange: &Path, deep: usize) {
         fs::create_dir_all(exchange).unwrap();
         let mut at = openat(CWD, exchange, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        for _ in 0..20_000 {
+        for _ in 0..deep {
             mkdirat(&at, "d", Mode::from(0o755)).unwrap();
             at = openat(&at, "d", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
         }
@@ -204,31 +207,31 @@ mod tests {
         fs::set_permissions(locked, Permissions::from_mode(0o000)).unwrap();
     }
 
-    fn place(folder: &Path, own: bool) -> Place {
+    fn place(folder: &Path, own: bool, deep: usize) -> Place {
         let user = User { uid: 1, gid: 1 };
         let (workspace, exchange) = (folder.join(WORKSPACE), folder.join(EXCHANGE));
         fs::create_dir_all(&workspace).unwrap();
-        fill(&exchange);
+        fill(&exchange, deep);
         Place { folder: folder.to_owned(), workspace, exchange, user, shown: None, own }
     }
 
     #[tokio::test]
     async fn whatever_a_tool_left_goes() {
         let places = std::env::temp_dir().join(format!("kitbag-places-{}", std::process::id()));
-        place(&places.join("one"), false).clear().await;
+        place(&places.join("one"), false, DEEP).clear().await;
         // However long it takes, nobody else waits.
-        drop(place(&places.join("two"), false));
-        let own = place(&places.join("empty-three"), true);
-        fill(&own.workspace.join("more"));
+        drop(place(&places.join("two"), false, 10));
+        let own = place(&places.join("empty-three"), true, 10);
+        fill(&own.workspace.join("more"), 10);
         drop(own);
-        let end = std::time::Instant::now() + Duration::from_secs(60);
+        let end = std::time::Instant::now() + Duration::from_secs(120);
         while fs::read_dir(&places).unwrap().count() > 0 {
             assert!(std::time::Instant::now() < end, "{:?}", fs::read_dir(&places).unwrap().collect::<Vec<_>>());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         // What was left by a process that was killed, too; but for what may be somebody's workspace.
-        std::mem::forget(place(&places.join("four"), false));
-        std::mem::forget(place(&places.join("five"), false));
+        std::mem::forget(place(&places.join("four"), false, 10));
+        std::mem::forget(place(&places.join("five"), false, 10));
         fs::write(places.join("five").join(WORKSPACE).join("kept"), "x").unwrap();
         assert!(clear(&places));
         assert!(!places.join("four").exists() && places.join("five").join(WORKSPACE).join("kept").exists());
