@@ -184,3 +184,38 @@ fn a_scaffold_of_any_name_is_valid() {
     let taken = home.path().join("0");
     assert_failed(&program.run(&["toolset", "new", "x", "--folder", taken.to_str().unwrap()]), 2, "not empty");
 }
+
+/// What would run in containers is told before anybody trusts it, and trusting says what was told.
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_are_shown_as_they_would_run() {
+    let (database, home) = (TestDatabase::sqlite(), tempfile::tempdir().unwrap());
+    let server = Server::start(BINARY, &database, &["--containers", "off"]);
+    let program = Program::on(BINARY, &database);
+    let containers = "containers:
+  - id: draw
+    image: registry.example/draw:1
+    command: [/bin/draw]
+    env: {DRAW_KEY: '${DRAW_KEY}'}
+    permissions: {network: true}
+    limits: {memory: 256m, cpus: 0.5, pids: 64, seconds: 60}
+    tools: [{id: circle, command: [/bin/draw, circle], input_schema: {type: object}}]
+";
+    let source = folder(&home.path().join("app"), &manifest("1.0.0", containers));
+    let said = [
+        "registry.example/draw:1",
+        "starts /bin/draw\n",
+        "circle starts /bin/draw circle",
+        "DRAW_KEY",
+        "reaches the network",
+        "256 MiB of memory, 0.5 processors, 64 processes, 60 seconds",
+    ];
+    let told = program.run(&["toolset", "import", &source]);
+    let shown = program.run(&["toolset", "show", "app"]);
+    for word in said {
+        assert!(told.stdout.contains(word), "{word:?} is not in {told:?}");
+        assert!(shown.stdout.contains(word), "{word:?} is not in {shown:?}");
+    }
+    let trusted = program.run(&["--json", "toolset", "trust", "app"]).json();
+    assert_eq!(trusted["containers"][0]["trusted"], true, "{trusted}");
+    drop(server);
+}

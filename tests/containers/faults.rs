@@ -14,14 +14,23 @@ const LIMITS: &str = "    limits: {memory: 64m, pids: 30, seconds: 60, cpus: 0.5
 const QUICK: &str = "  - id: quick
     image: localhost/kb:1
     limits: {seconds: 3}
-    tools: [{id: hang, command: [/bin/tool, hang], input_schema: {type: object}}]
+    tools:
+      - {id: hang, command: [/bin/tool, hang], input_schema: {type: object}}
+      - {id: none, command: [/bin/none], input_schema: {type: object}}
+      - id: typed
+        command: [/bin/tool, flood]
+        input_schema: {type: object, properties: {n: {type: integer}}}
+        output_schema: {type: object}
 ";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_is_held_back_and_told_apart() {
     let (podman, database) = (engine(), TestDatabase::sqlite());
     let server = serve(&database, &podman, &[]);
-    let words = ["eat", "fork", "flood", "breaths", "look", "link", "words", "crash", "dial", "reap"];
+    let words = [
+        "eat", "fork", "flood", "breaths", "look", "link", "words", "crash", "dial", "reap", "large", "nan", "big",
+        "outgrow", "deep",
+    ];
     import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&words, LIMITS, QUICK))])).await.expect(201);
     let chat = new_chat(&server).await;
 
@@ -30,7 +39,9 @@ async fn each_is_held_back_and_told_apart() {
     assert_eq!(look["status"], "success", "{look}");
     let found = &look["result"];
     assert_eq!((&found["root"], &found["host"]), (&json!("no"), &json!("no")), "{found}");
-    assert_eq!((&found["caps"], &found["new"]), (&json!("0000000000000000"), &json!("1")), "{found}");
+    let none = json!("0000000000000000 0000000000000000 ");
+    assert_eq!((&found["caps"], &found["new"]), (&none, &json!("1")), "none now, and none to be had: {found}");
+    assert_eq!((&found["cpus"], &found["files"]), (&json!("50000"), &json!("1024")), "half a processor: {found}");
     assert_eq!(found["links"], "lo ", "no network but its own loopback");
     assert_eq!(look["sandbox"]["layers"], json!(["container"]));
 
@@ -40,7 +51,8 @@ async fn each_is_held_back_and_told_apart() {
     assert_eq!(file(&server, &chat, "started.txt").await.as_deref(), Some("started\n"));
 
     // The network, and files of this machine: not this server, not its data, nobody's secrets.
-    let port = server.url.rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
+    let everywhere = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = everywhere.local_addr().unwrap().port().to_string();
     let dial = ask(&server, &chat, "app:dial", json!({ "port": port })).await.expect(200);
     assert_eq!((&dial["status"], &dial["result"]), (&json!("success"), &json!("no")), "{dial}");
     let data = database.data().display().to_string();
@@ -72,11 +84,68 @@ async fn each_is_held_back_and_told_apart() {
     assert!(grown < 100 << 10, "40 million lines cost {grown} kB");
 
     // A result that is a link to a file of this machine, or no JSON.
-    for (word, why) in [("link", "a link"), ("words", "not JSON")] {
+    let wrong =
+        [("link", "a link"), ("words", "not JSON"), ("nan", "not JSON"), ("large", "has more than 16777216 bytes")];
+    for (word, why) in wrong {
         let wrong = call(&server, &chat, word).await;
         assert_eq!(wrong["error"]["code"], "TOOL_FAILED", "{wrong}");
         assert!(wrong["error"]["message"].as_str().unwrap().contains(why), "{wrong}");
     }
+    // A file that is larger than one may be, more beside the workspace than a result needs, and folders deeper than a stack.
+    let big = call(&server, &chat, "big").await;
+    assert!(big["result"].as_str().is_none_or(|status| status != "0"), "{big}");
+    let outgrow = call(&server, &chat, "outgrow").await;
+    assert!(outgrow["error"]["message"].as_str().unwrap().contains("folder for the result"), "{outgrow}");
+    call(&server, &chat, "deep").await;
+    let none = call(&server, &chat, "none").await;
+    assert_eq!(none["error"]["code"], "TOOL_FAILED", "{none}");
+    assert!(none["error"]["message"].as_str().unwrap().contains("could not be started"), "{none}");
+    let typed = ask(&server, &chat, "app:typed", json!({ "n": "seven" })).await;
+    typed.expect_error(400, "INVALID_ARGUMENTS");
+    // What does not fit what the tool declares is kept, and said.
+    let typed = ask(&server, &chat, "app:typed", json!({ "n": 7 })).await.expect(200);
+    assert!(typed["warnings"].to_string().contains("not what the tool declares"), "{typed}");
+    assert_eq!(ask(&server, &chat, "list_files", json!({})).await.expect(200)["status"], "success");
+    assert_eq!(podman.containers().len(), 0);
+    let end = Instant::now() + Duration::from_secs(60);
+    while std::fs::read_dir(database.data().join("containers")).unwrap().count() > 0 {
+        assert!(Instant::now() < end, "what a tool left is still there");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Whoever may reach the network does, and nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_network_is_for_those_who_asked_and_are_trusted() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let server = serve(&database, &podman, &[]);
+    let yaml = manifest(&["look"], "    permissions: {network: true}\n", "");
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &yaml)])).await.expect(201);
+    let chat = new_chat(&server).await;
+    let look = call(&server, &chat, "look").await;
+    let links = look["result"]["links"].as_str().unwrap_or_default();
+    assert!(links.split(' ').any(|link| !link.is_empty() && link != "lo"), "{look}");
+}
+
+/// A toolset goes while its tool runs: the call is over, and so is its container.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_toolset_that_goes_ends_its_calls() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let server = serve(&database, &podman, &[]);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["hang"], "", ""))])).await.expect(201);
+    let chat = new_chat(&server).await;
+    let path = format!("{CHATS}/{chat}/tool-calls");
+    let request = server.request(reqwest::Method::POST, &path).header("prefer", "respond-async");
+    let hang = request.json(&json!({ "toolId": "app:hang", "args": {} }));
+    let hang = kitbag_testkit::Answer::of(hang).await.expect(202);
+    let end = Instant::now() + Duration::from_secs(60);
+    while podman.running().is_empty() {
+        assert!(Instant::now() < end, "no container");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    server.delete(&format!("{}/app", crate::kit::TOOLSETS)).await.expect(204);
+    let over = server.get(&format!("{path}/{}", hang["id"].as_str().unwrap())).await.expect(200);
+    assert_eq!(over["error"]["code"], "INTERRUPTED", "{over}");
     assert_eq!(podman.containers().len(), 0);
 }
 

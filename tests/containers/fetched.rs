@@ -1,6 +1,7 @@
 //! Images that the engine fetches: of a registry that wants a password, which is the engine's own affair.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,12 +23,14 @@ const CREDENTIALS: &str = "c29tZWJvZHk6YS1wYXNzd29yZA==";
 struct Registry {
     folder: PathBuf,
     asked: Arc<Mutex<Vec<String>>>,
+    /// How often it was asked anything, by whomever.
+    tried: Arc<AtomicUsize>,
 }
 
 impl Registry {
     /// Serves the image that lies in a folder as `podman push … dir:` writes it. Its address.
     async fn start(folder: &Path) -> (Self, String) {
-        let registry = Self { folder: folder.to_owned(), asked: Arc::default() };
+        let registry = Self { folder: folder.to_owned(), asked: Arc::default(), tried: Arc::default() };
         let router = Router::new().fallback(answer).with_state(registry.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -41,6 +44,7 @@ impl Registry {
 }
 
 async fn answer(State(registry): State<Registry>, request: Request) -> Response {
+    registry.tried.fetch_add(1, Ordering::SeqCst);
     let wanted = format!("Basic {CREDENTIALS}");
     if request.headers().get(header::AUTHORIZATION).is_none_or(|said| said != wanted.as_str()) {
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Basic realm=\"tests\"")]).into_response();
@@ -112,4 +116,30 @@ async fn a_registry_that_refuses_is_told() {
     let message = refused.body["message"].as_str().unwrap();
     assert!(message.contains("team/kb:1 cannot be had") && message.contains("auth"), "{message}");
     assert!(!message.contains("d3Jvbmc6d3Jvbmc="), "{message}");
+}
+
+/// Calls of a tool whose image cannot be had do not have it fetched again each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_do_not_have_it_fetched_again_and_again() {
+    let (mut podman, database) = (engine(), TestDatabase::sqlite());
+    let nothing = tempfile::tempdir().unwrap();
+    let (registry, address) = Registry::start(nothing.path()).await;
+    podman.knows_registry(&address, CREDENTIALS);
+    let server = serve(&database, &podman, &[]);
+    let yaml = manifest(&["nothing"], "", "").replace(IMAGE, &format!("{address}/team/kb:1"));
+    import(&server, "", bundle(&[("toolset.yaml", &yaml)])).await.expect(201);
+    server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);
+    server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect_error(503, "UNAVAILABLE");
+    let asked = || registry.tried.load(Ordering::SeqCst);
+    let (before, chat) = (asked(), new_chat(&server).await);
+    assert!(before > 0);
+    for _ in 0..5 {
+        let refused = ask(&server, &chat, "app:nothing", json!({})).await;
+        refused.expect_error(503, "UNAVAILABLE");
+        assert!(refused.body["message"].as_str().unwrap().contains("cannot be had"), "{:?}", refused.body);
+    }
+    assert_eq!(asked(), before);
+    // Whoever says so has it tried again.
+    server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect_error(503, "UNAVAILABLE");
+    assert!(asked() > before);
 }

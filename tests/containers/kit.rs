@@ -26,22 +26,31 @@ case "$1" in
   flood) yes "a long line that says nothing" | head -c 3000000; echo '"said"' > $KITBAG_RESULT_FILE ;;
   breaths) yes "" | head -c 20000000 >&2; yes "" | head -c 20000000; echo '"said"' > $KITBAG_RESULT_FILE ;; # lines without text
   look)
-    root=no; echo x > /bin/x 2>/dev/null && root=yes
-    caps=$(sed -n 's/CapEff:[^0-9a-f]*//p' /proc/self/status); new=$(sed -n 's/NoNewPrivs:[^0-9]*//p' /proc/self/status)
-    links=$(ls /sys/class/net | tr '\n' ' '); host=no; ls /root /home /var/lib >/dev/null 2>&1 && host=yes
-    echo "{\"root\": \"$root\", \"caps\": \"$caps\", \"new\": \"$new\", \"links\": \"$links\", \"host\": \"$host\", \"processes\": \"$(ls /proc | grep -c '^[0-9]')\"}" > $KITBAG_RESULT_FILE ;;
+    root=no; grep -q '^[^ ]* / [^ ]* ro[, ]' /proc/mounts || root=yes
+    caps=$(sed -n 's/Cap\(Eff\|Bnd\):[^0-9a-f]*//p' /proc/self/status | tr '\n' ' '); new=$(sed -n 's/NoNewPrivs:[^0-9]*//p' /proc/self/status)
+    links=$(ls /sys/class/net | tr '\n' ' '); host=no; for path in /root /home /var/lib; do [ -e $path ] && host=$path; done
+    cpus=$(cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d ' ' -f 1 /sys/fs/cgroup/cpu.max)
+    echo "{\"cpus\": \"$cpus\", \"files\": \"$(ulimit -n)\", \"root\": \"$root\", \"caps\": \"$caps\", \"new\": \"$new\", \"links\": \"$links\", \"host\": \"$host\", \"processes\": \"$(ls /proc | grep -c '^[0-9]')\"}" > $KITBAG_RESULT_FILE ;;
   link) ln -s /etc/shadow $KITBAG_RESULT_FILE ;;
   words) echo 'not JSON' > $KITBAG_RESULT_FILE ;;
   crash) echo "about to" >&2; sh -c 'kill -SEGV $$'; exit $? ;; # the first process of a container is not hit by its own signals
-  dial) # the server's own port, on each address that it may have: none is reached
+  dial) # a port that somebody listens at on each address of this machine: none is reached
     port=$(sed 's/[^0-9]//g' $KITBAG_ARGS_FILE); reached=no
-    for host in 127.0.0.1 10.0.2.2 10.88.0.1 169.254.169.254; do nc -w 1 $host $port < /dev/null > /dev/null 2>&1 && reached=$host; done
+    for host in 127.0.0.1 10.0.2.2 10.88.0.1 169.254.169.254 $(route -n 2>/dev/null | sed -n 's/^0.0.0.0 *\([0-9.]*\).*/\1/p'); do nc -w 1 $host $port < /dev/null > /dev/null 2>&1 && reached=$host; done
     echo "\"$reached\"" > $KITBAG_RESULT_FILE ;;
   reap) # what of the machine can be read: another's files, the engine's socket, the server's own
     found=none; for path in /etc/shadow /root/. /var/lib/. /run/podman /var/run/docker.sock "$(cat $KITBAG_ARGS_FILE | sed 's/.*:"//;s/".*//')"; do
       [ -e "$path" ] && found=$path; done
     echo "\"$found\"" > $KITBAG_RESULT_FILE ;;
   nothing) ;;
+  large) { printf '"'; yes x | head -c 18000000 | tr -d '\n'; yes x | head -c 18000000 | tr -d '\n'; printf '"'; } > $KITBAG_RESULT_FILE ;;
+  nan) echo NaN > $KITBAG_RESULT_FILE ;;
+  big) dd if=/dev/zero of=big bs=1 count=1 seek=2000000000; echo "\"$?\"" > $KITBAG_RESULT_FILE ;; # more than a file may be
+  outgrow) i=0; while [ $i -lt 200 ]; do head -c 1000000 /dev/zero > /kitbag/$i; i=$((i+1)); done; sleep 100 ;;
+  deep) # folders in folders beside the result: deeper than a stack, and one that is locked
+    cd /kitbag; mkdir all locked; touch locked/x; chmod 000 locked; p=$(yes d/ | head -n 1900 | tr -d '\n')
+    i=0; while [ $i -lt 11 ]; do mkdir -p "new/$p"; mv all "new/${p}all"; mv new all; i=$((i+1)); done
+    echo '"deep"' > $KITBAG_RESULT_FILE ;;
 esac
 "#;
 

@@ -24,7 +24,12 @@ async fn an_image_that_changed_is_not_followed_until_it_is_trusted_again() {
     let shown = detail["containers"][0]["movedTo"].clone();
     podman.run(&["tag", shown.as_str().unwrap().trim_start_matches("sha256:"), "localhost/kept:1"]);
     podman.image(IMAGE, &[("bin/tool", "#!/bin/sh\necho '\"a third\"' > $KITBAG_RESULT_FILE\n")], &[]);
-    server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);
+    // Somebody who saw another one is not taken at their word.
+    let other = json!({ "images": { "box": detail["containers"][0]["imageId"] } });
+    server.post(&format!("{TOOLSETS}/app/trust"), &other).await.expect_error(409, "CONFLICT");
+    let none = json!({ "images": { "box": null } });
+    server.post(&format!("{TOOLSETS}/app/trust"), &none).await.expect_error(409, "CONFLICT");
+    server.post(&format!("{TOOLSETS}/app/trust"), &json!({ "images": { "box": shown } })).await.expect(200);
     ask(&server, &chat, "app:nothing", json!({})).await.expect_error(409, "QUARANTINED");
     let detail = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
     assert_eq!(detail["containers"][0]["imageId"], shown, "{detail}");
@@ -110,6 +115,56 @@ async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
     server.delete(&format!("{TOOLSETS}/app")).await.expect(204);
     until_there_are(&podman, 0).await;
     assert!(podman.run(&["images"]).contains("localhost/kb"), "what somebody else put there is not ours to remove");
+}
+
+/// A toolset that goes while its image is built takes the image with it; and what a server left that was killed goes with the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn images_that_nobody_needs_go_sooner_or_later() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let mut server = serve(&database, &podman, &[]);
+    let recipe = format!("FROM {IMAGE}\nRUN [\"/bin/busybox\", \"sleep\", \"4\"]\n");
+    let yaml = "id: app\nname: App\nversion: \"1.0.0\"\ncontainers:\n  - id: box\n    build: box\n    tools: [{id: say, command: [/bin/tool, nothing], input_schema: {type: object}}]\n";
+    let packed = bundle(&[("toolset.yaml", yaml), ("box/Containerfile", &recipe)]);
+    import(&server, "?trust=true", packed).await.expect(201);
+    let end = Instant::now() + Duration::from_secs(60);
+    while podman.run(&["ps", "--all", "--external", "--quiet"]).is_empty() {
+        assert!(Instant::now() < end, "nothing is built");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    server.delete(&format!("{TOOLSETS}/app")).await.expect(204);
+    while !podman.run(&["ps", "--all", "--external", "--quiet"]).is_empty() {
+        assert!(Instant::now() < end, "it is built for ever");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    until_there_are(&podman, 0).await;
+
+    crate::kit::stop(&mut server);
+    let home = std::fs::read_to_string(database.data().join("node")).unwrap();
+    let label = format!("LABEL io.kitbag.built-by={}", home.trim());
+    podman.image("localhost/kitbag-gone-box:1", &[("bin/tool", SCRIPT)], &[&label]);
+    until_there_are(&podman, 1).await;
+    let server = serve(&database, &podman, &[]);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["nothing"], "", ""))])).await.expect(201);
+    assert_eq!(call(&server, &new_chat(&server).await, "nothing").await["status"], "success");
+    until_there_are(&podman, 0).await;
+}
+
+/// Two containers of one toolset have a tool of one id, but for its case: the first counts, in lists and calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_tools_of_one_id_the_first_counts() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let label = r#"LABEL io.kitbag.tools=[{"id":"Nothing","input_schema":{"type":"object"}},{"id":"words","input_schema":{"type":"object"},"command":["/bin/tool","nothing"]}]"#;
+    podman.image("localhost/second:1", &[("bin/tool", SCRIPT)], &[label]);
+    let server = serve(&database, &podman, &[]);
+    let yaml = manifest(&["nothing"], "", "  - {id: second, image: \"localhost/second:1\"}\n");
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &yaml)])).await.expect(201);
+    server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
+    let chat = new_chat(&server).await;
+    assert_eq!(call(&server, &chat, "nothing").await["status"], "success");
+    assert_eq!(call(&server, &chat, "words").await["status"], "success");
+    ask(&server, &chat, "app:Nothing", json!({})).await.expect_error(404, "TOOL_NOT_FOUND");
+    let listed = server.get(TOOLS).await.expect(200).to_string();
+    assert!(listed.contains("app:nothing") && !listed.contains("app:Nothing"), "{listed}");
 }
 
 /// Waits until the engine has so many images that were built here.

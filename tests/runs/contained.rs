@@ -6,6 +6,7 @@ use reqwest::{Method, header};
 use serde_json::{Value, json};
 
 use crate::BINARY;
+use crate::browsers::{PASSWORD, owner, sign_in};
 use crate::kit::{RUNS, ask, config, events, pair, show, until};
 use crate::machine::{Machine, Model, installed};
 
@@ -170,4 +171,90 @@ async fn a_killed_executor_leaves_no_container() {
     server.post(&format!("{RUNS}/{again}/cancel"), &json!({})).await;
     machine.start();
     wait("the next start leaves it", &|| podman.containers().is_empty()).await;
+}
+
+/// Organisations that share a server: what they may not have here, an agent on an executor of the operator's does not get either.
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_other_organisations_get_what_those_may_have() {
+    let digest = "a".repeat(64);
+    let tools = "    tools: [{id: look, command: [/bin/look], input_schema: {type: object}}]\n";
+    let manifest = |id: &str, image: &str| {
+        format!(
+            "id: {id}\nname: {id}\nversion: \"1.0.0\"\ncontainers:\n  - id: box\n    {image}\n    permissions: {{network: true}}\n{tools}"
+        )
+    };
+    let toolsets = [
+        manifest("named", &format!("image: \"registry.example/look@sha256:{digest}\"")),
+        manifest("built", "build: box"),
+        manifest("theirs", &format!("image: \"localhost/kitbag-app-box@sha256:{digest}\"")),
+    ];
+    let run_of = |id: &str| {
+        let mut config = config("gateway.codex.v2");
+        config["toolsetId"] = json!(id);
+        config["execution"] = json!({ "selector": { "pool": "managed" } });
+        json!({ "config": config })
+    };
+    let database = TestDatabase::sqlite();
+    for allowed in ["local", "all"] {
+        let mut server = Server::start(BINARY, &database, &["--containers", allowed]);
+        let ada = match allowed {
+            "local" => owner(&server, "acme").await,
+            _ => sign_in(&server, "owner@acme.example", PASSWORD).await.unwrap_or_else(|_| panic!("she is let in")),
+        };
+        for manifest in toolsets.iter().filter(|_| allowed == "local") {
+            let mut archive = ArchiveWriter::new(Vec::new());
+            archive.file(&"box/Containerfile".parse().unwrap(), false, &mut "FROM scratch\n".as_bytes()).unwrap();
+            archive.file(&"toolset.yaml".parse().unwrap(), false, &mut manifest.as_bytes()).unwrap();
+            let request = server.anonymous(Method::POST, "/v1/orgs/acme/toolsets/import?trust=true");
+            let request = request.header(header::COOKIE, &ada.cookie).header("sec-fetch-site", "same-origin");
+            let request = request.header(header::CONTENT_TYPE, "application/zip").body(archive.finish().unwrap());
+            Answer::of(request).await.expect(201);
+        }
+        for id in ["named", "built", "theirs"] {
+            let answer = ada.post("/v1/orgs/acme/agent-runs", run_of(id)).await;
+            if (allowed, id) == ("all", "named") {
+                let run = answer.expect(201)["id"].as_str().unwrap().to_owned();
+                let paired = pair(&server, &json!({ "pool": "managed" })).await;
+                let job = paired.connect_contained(4).await.given().await;
+                assert_eq!((job.id.run_id.to_string(), job.organization_id.as_str()), (run, "acme"));
+                let container = &job.toolset.as_ref().unwrap().containers[0];
+                assert!(!container.network, "the network is for those to whom the operator gives it");
+            } else {
+                answer.expect_error(503, "UNAVAILABLE");
+            }
+        }
+        server.signal(rustix::process::Signal::TERM);
+        server.wait();
+    }
+}
+
+/// A registry that takes connections and says nothing: the run ends when its time is up, or when somebody ends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_does_not_come_holds_up_no_run() {
+    let (podman, database) = (Podman::start(), TestDatabase::sqlite());
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let image = format!("\"{}/none@sha256:{}\"", silent.local_addr().unwrap(), "a".repeat(64));
+    let server = serve(&database, &podman);
+    install(&server, &MANIFEST.replace(IMAGE, &image), "?trust=true").await;
+    let host = podman.host();
+    let variables = [("ZOO_TOKEN", "a-value"), ("OPENAI_API_KEY", "stub"), ("DOCKER_HOST", host.as_str())];
+    let agents = [installed("KITBAG_TEST_CLIENTS", "node_modules/.bin"), installed("KITBAG_TEST_NODE_MODULES", ".bin")];
+    let mut machine = Machine::pair(&server, &server.url, &agents, &variables).await;
+    machine.start();
+    let with_time = |milliseconds: u64| {
+        let mut body = asked();
+        body["config"]["limits"] = json!({ "timeoutMs": milliseconds });
+        body
+    };
+    let run = ask(&server, &with_time(3_000)).await;
+    let over = until(&server, run, "timed_out").await;
+    assert_eq!(over["error"]["code"], "NODE_EXECUTION_TIMEOUT", "{over}");
+    let run = ask(&server, &with_time(600_000)).await;
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while show(&server, run).await["state"] == "queued" {
+        assert!(std::time::Instant::now() < end, "nobody takes it");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    server.post(&format!("{RUNS}/{run}/cancel"), &json!({})).await;
+    until(&server, run, "cancelled").await;
 }

@@ -98,7 +98,7 @@ fn crates_depend_in_one_direction() {
             ][..],
         ),
         ("kitbag-bucket", &["server", "testkit"]),
-        ("kitbag-cas", &["bucket", "executor", "server"]),
+        ("kitbag-cas", &["bucket", "executor", "runner", "server"]),
         ("kitbag-container", &["executor", "runner", "server"]),
         ("kitbag-executor", &["kitbag"]),
         ("kitbag-formats", &["kitbag", "server"]),

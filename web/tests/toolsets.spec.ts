@@ -329,3 +329,43 @@ test('a folder that is dropped is packed, looked at and installed', async ({ kit
   await expect(page.getByRole('dialog', { name: 'Installed' })).toContainText('App Builder 1.0.0 is installed');
   expect(await installed(kitbag)).toEqual(['app-builder']);
 });
+
+test('what would run in containers is shown before anybody trusts it', async ({ kitbag, page }) => {
+  const manifest = `id: shapes
+name: Shapes
+version: "1.0.0"
+containers:
+  - id: draw
+    image: registry.example/draw:1
+    command: [/bin/draw]
+    env: {DRAW_KEY: "\${DRAW_KEY}"}
+    permissions: {network: true}
+    limits: {memory: 256m, pids: 64}
+    tools:
+      - {id: circle, command: [/bin/draw, circle], input_schema: {type: object}}
+`;
+  await kitbag.open(page, '/toolsets');
+  const dialog = await choose(page, 'shapes.zip', zipSync({ 'toolset.yaml': new TextEncoder().encode(manifest) }));
+  const planned = dialog.getByRole('region', { name: 'What its containers are' });
+  for (const text of [
+    'registry.example/draw:1',
+    'circle starts /bin/draw circle',
+    'DRAW_KEY',
+    'Reaches the network',
+    '256 MiB of memory, 64 processes',
+  ])
+    await expect(planned).toContainText(text);
+  await dialog.getByRole('button', { name: 'Install', exact: true }).click();
+  await dialog.getByRole('button', { name: 'Open it' }).click();
+  await page.getByRole('tab', { name: /Containers/ }).click();
+  const listed = page.getByRole('list', { name: 'Containers' });
+  await expect(listed).toContainText('Not trusted yet');
+  await expect(listed).toContainText('circle: /bin/draw circle');
+
+  await page.getByRole('button', { name: 'Look and trust' }).click();
+  await expect(dialog).toContainText('circle starts /bin/draw circle');
+  const sent = page.waitForRequest((request) => request.url().endsWith('/toolsets/shapes/trust'));
+  await dialog.getByRole('button', { name: 'Trust it' }).click();
+  expect((await sent).postDataJSON()).toEqual({ images: { draw: null } });
+  await expect(page.getByText('Trusted', { exact: true }).first()).toBeVisible();
+});

@@ -57,7 +57,7 @@ pub fn remove_doomed(path: &Path) -> Result<(), CasError> {
 }
 
 /// Removes a folder with everything in it, if it is there.
-fn remove_folder(path: &Path) -> Result<(), CasError> {
+pub fn remove_folder(path: &Path) -> Result<(), CasError> {
     let failed = CasError::errno(path);
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(failed(Errno::INVAL)) };
     let parent = match rustix::fs::open(parent, FOLDER, Mode::empty()) {

@@ -2,6 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use bollard::container::LogOutput;
@@ -21,6 +22,10 @@ use crate::result;
 
 /// So long what a container said is still waited for when it is over.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// So often it is looked how much a call has written beside its workspace, and so much may be there beside two results.
+const LOOK: Duration = Duration::from_secs(1);
+const ROOM: u64 = 32 << 20;
 
 /// So many lines of a log stand in the message of a failure.
 const TAIL: usize = 20;
@@ -72,7 +77,7 @@ impl Engine {
     ) -> Finished {
         let mut logs = Logs::new(tell);
         let result = self.run(&job, &mut logs, stop).await.unwrap_or_else(|error| {
-            let kind = if matches!(error, EngineError::Refused(_)) { Ended::Failed } else { Ended::Unavailable };
+            let kind = if matches!(error, EngineError::Command(_)) { Ended::Failed } else { Ended::Unavailable };
             Err(kind(error.to_string()))
         });
         let (logs, logs_cut) = logs.finish();
@@ -90,11 +95,19 @@ impl Engine {
         stop: impl Future<Output = ()>,
     ) -> Result<Result<Value, Ended>, EngineError> {
         let args = serde_json::to_vec(&job.args).unwrap_or_default();
-        self.write_args(job, &args).await?;
+        let Some(exchange) = &job.spec.place.exchange else {
+            return Err(EngineError::Away("there is no folder for the arguments".to_owned()));
+        };
+        self.write_args(exchange, &args).await?;
         let made = self.make(&job.spec).await?;
-        let ended = self.live(made.id(), &args, job.deadline, logs, stop).await;
+        let ended = tokio::select! {
+            biased;
+            ended = self.live(made.id(), &args, job.deadline, logs, stop) => ended,
+            // It is removed with all that it does.
+            why = outgrown(exchange, job.most_result) => Ok(Err(Ended::Failed(why))),
+        };
         let result = match ended {
-            Ok(Ok(code)) => Ok(self.outcome(made.id(), code, job).await),
+            Ok(Ok(code)) => Ok(self.outcome(made.id(), code, job, exchange).await),
             Ok(Err(ended)) => Ok(Err(ended)),
             Err(error) => Err(error),
         };
@@ -103,8 +116,8 @@ impl Engine {
     }
 
     /// Puts the arguments where the container finds them.
-    async fn write_args(&self, job: &Job, args: &[u8]) -> Result<(), EngineError> {
-        let path = job.spec.place.exchange.join(result::ARGS);
+    async fn write_args(&self, exchange: &Path, args: &[u8]) -> Result<(), EngineError> {
+        let path = exchange.join(result::ARGS);
         let written = async {
             tokio::fs::write(&path, args).await?;
             // Whoever reads it may be somebody else; the folder around it is for that one alone.
@@ -123,7 +136,8 @@ impl Engine {
         stop: impl Future<Output = ()>,
     ) -> Result<Result<i64, Ended>, EngineError> {
         let both = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
-        let mut attached = self.docker.attach_container(id, Some(both)).await?;
+        // podman looks for the command already here.
+        let mut attached = self.docker.attach_container(id, Some(both)).await.map_err(EngineError::at_start)?;
         let mut input = attached.input;
         let args = args.to_vec();
         // One that never reads must not keep us from hearing it. It is fed before it starts: podman breaks off what it has still to say if it
@@ -132,7 +146,7 @@ impl Engine {
             let _ = input.write_all(&args).await;
             let _ = input.shutdown().await;
         });
-        self.docker.start_container(id, None::<StartContainerOptions>).await?;
+        self.docker.start_container(id, None::<StartContainerOptions>).await.map_err(EngineError::at_start)?;
         let options = WaitContainerOptionsBuilder::default().condition("not-running").build();
         let mut waiting = std::pin::pin!(self.docker.wait_container(id, Some(options)));
         let (mut stop, mut timer) = (std::pin::pin!(stop), std::pin::pin!(tokio::time::sleep(deadline)));
@@ -172,9 +186,9 @@ impl Engine {
     }
 
     /// What it means that a container ended with this status.
-    async fn outcome(&self, id: &str, code: i64, job: &Job) -> Result<Value, Ended> {
+    async fn outcome(&self, id: &str, code: i64, job: &Job, exchange: &Path) -> Result<Value, Ended> {
         if code == 0 {
-            let (folder, most) = (job.spec.place.exchange.clone(), job.most_result);
+            let (folder, most) = (exchange.to_owned(), job.most_result);
             let read = tokio::task::spawn_blocking(move || result::read(&folder, most)).await;
             return read.unwrap_or_else(|_| Err("its result could not be read".to_owned())).map_err(Ended::Failed);
         }
@@ -187,6 +201,19 @@ pub(crate) fn heard(logs: &mut Logs<'_>, said: LogOutput) {
         LogOutput::StdErr { message } => logs.add(Stream::Stderr, &message),
         LogOutput::StdOut { message } | LogOutput::Console { message } => logs.add(Stream::Stdout, &message),
         LogOutput::StdIn { .. } => {}
+    }
+}
+
+/// Waits until there is more in the folder for arguments and result than any result needs, which may be never. Why that is the end of a call.
+async fn outgrown(exchange: &Path, most_result: u64) -> String {
+    let most = most_result.saturating_mul(2).saturating_add(ROOM);
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let folder = exchange.to_owned();
+        let fits = tokio::task::spawn_blocking(move || result::fits(&folder, most)).await;
+        if !fits.unwrap_or(true) {
+            return format!("it wrote more to its folder for the result than may be there ({} MiB)", most >> 20);
+        }
     }
 }
 

@@ -69,8 +69,8 @@ impl Limits {
 pub struct Place {
     /// The folder that is its working directory.
     pub workspace: PathBuf,
-    /// The folder for arguments and result.
-    pub exchange: PathBuf,
+    /// The folder for arguments and result; none: it is told and answers otherwise.
+    pub exchange: Option<PathBuf>,
     /// Who owns both, as far as the engine sees.
     pub user: User,
     /// Whether it reaches the network.
@@ -127,7 +127,12 @@ pub(crate) fn request(engine: &Engine, spec: &Spec) -> ContainerCreateBody {
                 .chain((!is_own).then(|| limit("nproc", PROCESSES)))
                 .collect(),
         ),
-        mounts: Some(vec![bind(&place.workspace, WORKSPACE), bind(&place.exchange, EXCHANGE)]),
+        mounts: Some(
+            [bind(&place.workspace, WORKSPACE)]
+                .into_iter()
+                .chain(place.exchange.iter().map(|exchange| bind(exchange, EXCHANGE)))
+                .collect(),
+        ),
         tmpfs: Some(HashMap::from([("/tmp".to_owned(), TMP.to_owned())])),
         ipc_mode: Some("private".to_owned()),
         userns_mode: keep_id.then(|| "keep-id".to_owned()),
@@ -136,11 +141,12 @@ pub(crate) fn request(engine: &Engine, spec: &Spec) -> ContainerCreateBody {
         ..HostConfig::default()
     };
     let set = env.iter().map(|(name, value)| format!("{name}={value}"));
-    let ours = [
-        "HOME=/tmp".to_owned(),
+    let files = [
         format!("KITBAG_ARGS_FILE={EXCHANGE}/{}", crate::result::ARGS),
         format!("KITBAG_RESULT_FILE={EXCHANGE}/{}", crate::result::RESULT),
     ];
+    let files = files.into_iter().filter(|_| place.exchange.is_some());
+    let ours = ["HOME=/tmp".to_owned()].into_iter().chain(files);
     let (program, rest) = match command.split_first() {
         Some((program, rest)) => (Some(vec![program.clone()]), Some(rest.to_vec())),
         None => (None, None),
@@ -151,7 +157,7 @@ pub(crate) fn request(engine: &Engine, spec: &Spec) -> ContainerCreateBody {
         cmd: rest,
         user: Some(format!("{uid}:{gid}")),
         working_dir: Some(WORKSPACE.to_owned()),
-        env: Some(ours.into_iter().chain(set).collect()),
+        env: Some(ours.chain(set).collect()),
         labels: Some(labels.clone().into_iter().collect()),
         attach_stdin: Some(true),
         attach_stdout: Some(true),

@@ -11,6 +11,9 @@ pub enum EngineError {
     /// It says no.
     #[error("the container engine says: {0}")]
     Refused(String),
+    /// What it was to start in a container cannot be started: the command's own trouble, and not the engine's.
+    #[error("its command could not be started: {0}")]
+    Command(String),
     /// It does not answer.
     #[error("the container engine does not answer: {0}")]
     Away(String),
@@ -46,8 +49,54 @@ impl From<bollard::errors::Error> for EngineError {
     }
 }
 
+impl EngineError {
+    /// The same of an engine that was asked to start a container. Engines say by no status whose fault it is: Docker calls a command that is not
+    /// there a bad request, podman a failure of its own.
+    pub(crate) fn at_start(error: bollard::errors::Error) -> Self {
+        const COMMAND: [&str; 5] =
+            ["not found", "no such file or directory", "permission denied", "exec format error", "is a directory"];
+        match Self::from(error) {
+            Self::Refused(said) => {
+                let lower = said.to_lowercase();
+                let about_it = lower.contains("exec") && COMMAND.iter().any(|words| lower.contains(words));
+                if about_it { Self::Command(said) } else { Self::Refused(said) }
+            }
+            other => other,
+        }
+    }
+}
+
 /// The first line of what an engine says, and not too much of it.
 pub(crate) fn short(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     kitbag_model::safe_text(&line.chars().take(500).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_fault_it_is_that_nothing_starts() {
+        let said = |status_code, message: &str| {
+            EngineError::at_start(bollard::errors::Error::DockerResponseServerError {
+                status_code,
+                message: message.to_owned(),
+            })
+        };
+        for (status, message) in [
+            (400, "failed to create task: exec: \"/bin/none\": stat /bin/none: no such file or directory"),
+            (500, "runc: runc create failed: unable to start container process: exec: \"/bin/none\": not found"),
+            (500, "crun: open executable: Permission denied: OCI permission denied"),
+        ] {
+            assert!(matches!(said(status, message), EngineError::Command(_)), "{message}");
+        }
+        for (status, message) in [
+            (500, "no space left on device"),
+            (404, "no such container"),
+            (500, "error mounting \"/data/x\": no such file or directory"),
+        ] {
+            assert!(matches!(said(status, message), EngineError::Refused(_)), "{message}");
+        }
+    }
 }

@@ -22,6 +22,15 @@ pub struct Image {
     pub labels: HashMap<String, String>,
 }
 
+/// An image that was built here.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Built {
+    /// Its id.
+    pub id: String,
+    /// What it is called.
+    pub names: Vec<String>,
+}
+
 /// What the steps of a recipe may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Within {
@@ -99,27 +108,19 @@ impl Engine {
         self.image(tag).await?.ok_or(EngineError::Build(last))
     }
 
-    /// Removes the images that were built with all of these labels and that nobody wants: `wanted` is asked for the id and each name. One that
-    /// something is made of stays. How many there were.
-    pub async fn remove_images(
-        &self,
-        labels: &HashMap<&str, String>,
-        wanted: impl Fn(&str) -> bool,
-    ) -> Result<usize, EngineError> {
+    /// The images that were built with all of these labels.
+    pub async fn images_with(&self, labels: &HashMap<&str, String>) -> Result<Vec<Built>, EngineError> {
         let labelled = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let filters = HashMap::from([("label", labelled)]);
         let options = ListImagesOptionsBuilder::default().filters(&filters).build();
-        let mut removed = 0;
-        for image in self.docker.list_images(Some(options)).await? {
-            if wanted(&image.id) || image.repo_tags.iter().any(|name| wanted(name)) {
-                continue;
-            }
-            match self.docker.remove_image(&image.id, None::<RemoveImageOptions>, None).await {
-                Ok(_) => removed += 1,
-                Err(error) => tracing::info!(%error, image = image.id, "an image that nobody needs stays"),
-            }
-        }
-        Ok(removed)
+        let listed = self.docker.list_images(Some(options)).await?;
+        Ok(listed.into_iter().map(|one| Built { id: one.id, names: one.repo_tags }).collect())
+    }
+
+    /// Removes an image. One that something is made of stays, which is an error.
+    pub async fn remove_image(&self, id: &str) -> Result<(), EngineError> {
+        self.docker.remove_image(id, None::<RemoveImageOptions>, None).await?;
+        Ok(())
     }
 }
 

@@ -22,7 +22,7 @@ pub use confine::{Limits, Place, Spec, User};
 pub use dial::{Found, sockets};
 pub use engine::{BUILDER_LABEL, CALL_LABEL, Engine, EngineKind, HOME_LABEL, NODE_LABEL, TOOLSET_LABEL};
 pub use error::EngineError;
-pub use image::{Image, Within};
+pub use image::{Built, Image, Within};
 pub use logs::{Line, Stream};
 pub use packed::{BadName, Packed};
 pub use session::{Opened, Session};

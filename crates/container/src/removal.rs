@@ -1,5 +1,6 @@
 //! A container from its making to its going, and what it means how one ended.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bollard::query_parameters::{CreateContainerOptions, InspectContainerOptions};
@@ -45,10 +46,10 @@ impl Removal {
     }
 }
 
-/// Containers that could not be removed when they should have been: the engine was away. Their ids are nobody else's.
-static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Containers that could not be removed when they should have been, and where their engine listens: it was away, and no other one knows them.
+static LEFT: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
 
-fn left() -> MutexGuard<'static, Vec<String>> {
+fn left() -> MutexGuard<'static, Vec<(PathBuf, String)>> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -62,14 +63,14 @@ impl Engine {
     pub(crate) async fn remove_or_note(&self, id: &str) {
         if let Err(error) = self.remove(id).await {
             tracing::warn!(%error, container = id, "a container could not be removed; it is tried again");
-            left().push(id.to_owned());
+            left().push((self.socket().to_owned(), id.to_owned()));
         }
     }
 
-    /// Removes what could not be removed before.
+    /// Removes what could not be removed before from this engine.
     pub async fn remove_left(&self) {
-        let all = std::mem::take(&mut *left());
-        for id in all {
+        let own: Vec<_> = left().extract_if(.., |(socket, _)| socket == self.socket()).collect();
+        for (_, id) in own {
             Removal { engine: self.clone(), id: Some(id) }.now().await;
         }
     }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -35,6 +36,36 @@ pub(crate) fn read(exchange: &Path, most: u64) -> Result<Value, String> {
     serde_json::from_slice(&bytes).map_err(|error| format!("its result is not JSON: {error}"))
 }
 
+/// So many files and folders may be in the folder, and so deep.
+const MOST_ENTRIES: usize = 10_000;
+const DEEPEST: usize = 64;
+
+/// Whether what is in the folder takes no more than so many bytes of the disk. What cannot be looked into is too much.
+pub(crate) fn fits(exchange: &Path, most: u64) -> bool {
+    let (mut folders, mut entries, mut bytes) = (vec![(exchange.to_owned(), 0)], 0, 0u64);
+    while let Some((folder, depth)) = folders.pop() {
+        let listed = match std::fs::read_dir(&folder) {
+            Ok(listed) => listed,
+            // It went while this looked.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(_) => return false,
+        };
+        for entry in listed.flatten() {
+            entries += 1;
+            let Ok(data) = entry.metadata() else { continue };
+            // What a file takes, and not how long it says it is.
+            bytes = bytes.saturating_add(data.blocks().saturating_mul(512));
+            if data.is_dir() {
+                folders.push((entry.path(), depth + 1));
+            }
+            if entries > MOST_ENTRIES || depth > DEEPEST || bytes > most {
+                return false;
+            }
+        }
+    }
+    true
+}
+
 fn within(file: File, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
@@ -44,6 +75,26 @@ fn within(file: File, most: u64) -> io::Result<Option<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_beside_a_result_has_a_bound() {
+        let folder = std::env::temp_dir().join(format!("kitbag-exchange-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("inner")).unwrap();
+        assert!(fits(&folder, 1 << 20));
+        std::fs::write(folder.join("inner/large"), vec![1; 2 << 20]).unwrap();
+        assert!(!fits(&folder, 1 << 20) && fits(&folder, 8 << 20));
+        let sparse = File::create(folder.join("sparse")).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        assert!(fits(&folder, 8 << 20), "it takes nothing of the disk");
+        std::fs::create_dir_all(folder.join("d/".repeat(DEEPEST + 2))).unwrap();
+        assert!(!fits(&folder, 8 << 20));
+        std::fs::remove_dir_all(folder.join("d")).unwrap();
+        for number in 0..=MOST_ENTRIES {
+            File::create(folder.join(number.to_string())).unwrap();
+        }
+        assert!(!fits(&folder, 8 << 20));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn a_result_is_a_plain_file_of_json_or_nothing() {

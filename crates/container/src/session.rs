@@ -73,8 +73,10 @@ impl Engine {
         let ((input, theirs), (ours, output)) = (pipes()?, pipes()?);
         let made = self.make(spec).await?;
         let both = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
-        let attached = self.docker.attach_container(made.id(), Some(both)).await?;
-        self.docker.start_container(made.id(), None::<StartContainerOptions>).await?;
+        let attached = self.docker.attach_container(made.id(), Some(both)).await;
+        let attached = attached.map_err(EngineError::at_start)?;
+        let started = self.docker.start_container(made.id(), None::<StartContainerOptions>).await;
+        started.map_err(EngineError::at_start)?;
         let said = Arc::new(Mutex::new(Said::new()));
         let (ended, over) = watch::channel(None);
         let feeding = tokio::spawn(feed(theirs, attached.input));

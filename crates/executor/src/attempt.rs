@@ -1,6 +1,7 @@
 //! One attempt at a run, from what the server says of it to how it ended.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kitbag_model::run::wire::{Assignment, ToolsetSnapshot};
 use kitbag_model::run::{Application, Profile, RunConfig, RunEventKind, RunOutcome, RunState};
@@ -48,7 +49,10 @@ pub async fn attempt(
     cancel: watch::Receiver<bool>,
     mut tell: impl FnMut(RunEventKind),
 ) -> (RunOutcome, Option<RunFolder>) {
-    let folder = match RunFolder::make(&machine.root, &job.organization_id, job.id) {
+    let (root, org, id) = (machine.root.clone(), job.organization_id.clone(), job.id);
+    let making = tokio::task::spawn_blocking(move || RunFolder::make(&root, &org, id)).await;
+    let made = making.unwrap_or_else(|_| Err(Failure::new("WORKSPACE_FAILED", "its folder could not be made")));
+    let folder = match made {
         Ok(folder) => folder,
         Err(failure) => return (failed(failure, Used::default()), None),
     };
@@ -98,8 +102,19 @@ async fn work(
         None => Default::default(),
     };
     let own = tools::Own { machine, job, config: &config, folder };
-    if let Some(how) = own.prepare(applied.map(|(_, toolset)| toolset), contents, &mut servers).await? {
-        servers.add_own(how);
+    // An image may be fetched or built: that ends with the run, and takes no longer than it may.
+    let (mut ended, longest) = (cancel.clone(), Duration::from_millis(config.limits.timeout_ms));
+    let how = tokio::select! {
+        biased;
+        Ok(_) = ended.wait_for(|ended| *ended) => Err(Ended::Cancelled),
+        how = own.prepare(applied.map(|(_, toolset)| toolset), contents, &mut servers) => Ok(how?),
+        () = tokio::time::sleep(longest) => Err(Ended::TimedOut),
+    };
+    match how {
+        Ok(Some(how)) => servers.add_own(how),
+        Ok(None) => {}
+        // What has no usage never began.
+        Err(ended) => return Ok(RunOutcome { usage: None, ..outcome(&config, &form, ended, Used::default()).await }),
     }
     servers.hide(keys(&machine.variables));
     tell(what_applies(job, &config, &servers, &skills));
@@ -116,7 +131,8 @@ async fn work(
     };
     let (plan, listener) = plan(&start)?;
     let (ended, used) = drive(plan, &folder.work(), listener, &config.limits, &servers, cancel, tell).await;
-    unstage(&skills, profile, &folder.work());
+    let (staged, work) = (skills.clone(), folder.work());
+    let _ = tokio::task::spawn_blocking(move || unstage(&staged, profile, &work)).await;
     Ok(outcome(&config, &form, ended, used).await)
 }
 

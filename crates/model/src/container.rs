@@ -46,6 +46,12 @@ impl ImageName {
         &self.0
     }
 
+    /// Whether it is a name of images that were built of a toolset's folder. Engines look for a name without a registry among those, too.
+    pub fn is_built_here(&self) -> bool {
+        let name = self.0.to_ascii_lowercase();
+        name.strip_prefix("localhost/").unwrap_or(&name).starts_with("kitbag-")
+    }
+
     /// Whether it names what the image is made of, so that it can never mean another one.
     pub fn has_digest(&self) -> bool {
         self.0.rsplit_once("@sha256:").is_some_and(|(_, digest)| digest.len() == 64)
@@ -454,6 +460,16 @@ mod tests {
         }
         for bad in ["", "-v", "/etc", "a b", "a\n", "a//b", "a/", "a;b", "ä", &"a".repeat(513)] {
             assert!(bad.parse::<ImageName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_of_images_that_were_built_here() {
+        for own in ["localhost/kitbag-app-box:1", "kitbag-app-box:1", "LOCALHOST/kitbag-app-box"] {
+            assert!(own.parse::<ImageName>().unwrap().is_built_here(), "{own}");
+        }
+        for other in ["localhost/kb:1", "registry.example/kitbag-app:1", "kitbag"] {
+            assert!(!other.parse::<ImageName>().unwrap().is_built_here(), "{other}");
         }
     }
 

@@ -216,6 +216,7 @@ impl App {
         let keeper = workers.shared_keeper();
         let servers = Servers::new(&settings, (&store, &nodes), &rules, &events, keeper.clone(), storage.clone());
         let containers = Containers::new(&settings, &storage, &store, &events, &servers, &nodes, keeper);
+        workspaces.seen_by(&containers);
         let toolsets = Toolsets::new(
             storage.clone(),
             store.clone(),
@@ -490,7 +491,7 @@ impl App {
         }
         self.0.calls.shut_down().await;
         // Nothing is at work in a chat any more, and others need not wait until the servers have ended, too.
-        self.0.nodes.drain(self.workers()).await;
+        self.0.nodes.drain(self.workers(), self.containers()).await;
         self.0.servers.shut_down().await;
         // Last: until here nobody else may have what runs here.
         self.0.beating.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -82,7 +82,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     let mut stop = pin!(async {
         stop.await;
         app.will_stop();
-        app.nodes().drain(app.workers()).await;
+        app.nodes().drain(app.workers(), app.containers()).await;
         app.hand_over(drain.min(HANDING_OVER)).await;
         sleep(app.settings().nodes.linger).await;
     });
@@ -133,7 +133,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     drop(asked_to_stop);
     stopping.send_replace(());
     // Nobody new comes here for the chats that are at rest by now; others wait for them.
-    app.nodes().drain(app.workers()).await;
+    app.nodes().drain(app.workers(), app.containers()).await;
     let in_time = timeout(drain, async {
         // It is closed when the last connection has let go of its end.
         stopping.closed().await;

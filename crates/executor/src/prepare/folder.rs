@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use kitbag_cas::clear::remove_folder;
 use kitbag_model::run::wire::{AttemptId, FileRef};
 use kitbag_model::{ContentHash, OrgId, WorkPath};
 
@@ -20,16 +21,13 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes it anew; what an attempt that was cut off left there goes.
+    /// Makes it anew; what an attempt that was cut off left there goes, however deep or locked it is.
     pub fn make(root: &Path, org: &OrgId, id: AttemptId) -> Result<Self, Failure> {
         // All three are checked ids: none has a separator or begins with a dot.
         let top = root.join(org.as_str()).join(id.run_id.to_string()).join(id.attempt.to_string());
         let made = Self { top };
         let make = || {
-            match fs::remove_dir_all(&made.top) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            remove_folder(&made.top).map_err(io::Error::other)?;
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o700);
             builder.create(made.work())?;
@@ -60,7 +58,7 @@ impl RunFolder {
 
     /// Takes it away. What cannot be removed is left for the next start.
     pub fn remove(&self) {
-        if let Err(error) = fs::remove_dir_all(&self.top) {
+        if let Err(error) = remove_folder(&self.top) {
             tracing::warn!(%error, folder = %self.top.display(), "the folder of a run could not be removed");
         }
     }

@@ -13,7 +13,7 @@ use std::future::Future;
 use kitbag_model::ContentHash;
 
 pub use folder::RunFolder;
-pub use images::image;
+pub use images::{Whose, forget, image};
 pub use program::stage_program;
 pub use servers::{How, OWN_SERVER, Ready, ReadyServers};
 pub use skills::{stage, unstage};

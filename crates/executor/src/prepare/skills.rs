@@ -56,7 +56,8 @@ pub async fn stage(
 pub fn unstage(skills: &[String], profile: Profile, work: &Path) {
     let folder = work.join(profile.skills_folder());
     for id in skills {
-        if let Err(error) = std::fs::remove_dir_all(folder.join(id)) {
+        // The agent may have made it deeper than a stack.
+        if let Err(error) = kitbag_cas::clear::remove_folder(&folder.join(id)) {
             tracing::warn!(%error, skill = id, "a staged skill could not be removed");
         }
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kitbag_container::{Engine, EngineError, HOME_LABEL, Job as Call, Limits, Spec};
+use kitbag_container::{BUILDER_LABEL, Engine, EngineError, HOME_LABEL, Job as Call, Limits, Spec};
 use kitbag_guard::dial::EgressPolicy;
 use kitbag_guard::keeper::SharedKeeper;
 use kitbag_guard::shown::hide_all;
@@ -15,10 +15,12 @@ use kitbag_mcp::connection::{Call as Asked, Options};
 use kitbag_model::container::{MOST_TOOLS, tools_of_mcp};
 use kitbag_model::run::wire::{AttemptId, ContainedTool};
 use kitbag_model::{CallError, CallErrorCode, ContainerLimits, SandboxReport, ServerId, ToolCallId};
-use kitbag_runner::{Place, Places, Ran, Resident, run_container};
+use kitbag_runner::{NoResident, Place, Places, Ran, Resident, run_container};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
+
+use crate::prepare::forget;
 
 use super::serve::{LARGEST_RESULT, MEMORY};
 
@@ -51,9 +53,16 @@ impl Containers {
         &self.engine
     }
 
-    /// Removes what this executor left there when it was killed.
+    /// This executor, as labels name it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Removes what this executor left there when it was killed, and the images that it built: nobody says any more which are needed.
     pub async fn sweep(&self) -> Result<usize, EngineError> {
-        self.engine.sweep(HOME_LABEL, &self.name).await
+        let left = self.engine.sweep(HOME_LABEL, &self.name).await?;
+        forget(&self.engine, &HashMap::from([(BUILDER_LABEL, self.name.clone())]), None).await;
+        Ok(left)
     }
 
     /// Removes what an attempt left, and takes away what was shown to its containers. `folder` is the attempt's.
@@ -169,7 +178,9 @@ impl Running {
         let stopped = async {
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        Ok(run_container(&self.engine, job, &|_| {}, stopped).await)
+        let ran = run_container(&self.engine, job, &|_| {}, stopped).await;
+        place.clear().await;
+        Ok(ran)
     }
 
     async fn call_resident(
@@ -185,10 +196,16 @@ impl Running {
             Some(known) => known,
             None => {
                 let place = self.place(work).await?;
-                let spec = self.spec(container, &place);
+                let mut spec = self.spec(container, &place);
+                spec.place.exchange = None;
                 let failed = |why: String| CallError::new(CallErrorCode::ToolFailed, why);
                 let resident = Resident::start(&self.engine, &spec, &options()).await;
-                let resident = resident.map_err(|error| failed(error.to_string()))?;
+                let resident = resident.map_err(|error| match &error {
+                    NoResident::Engine(EngineError::Command(_)) | NoResident::Silent(_) | NoResident::Ended(_) => {
+                        failed(error.to_string())
+                    }
+                    NoResident::Engine(_) => CallError::new(CallErrorCode::Unavailable, error.to_string()),
+                })?;
                 let listed = resident.tools().await.map_err(failed)?;
                 let (tools, _) = tools_of_mcp(listed.tools.iter().map(kitbag_mcp::tool::ToolDefinition::raw));
                 (resident, tools, place)
@@ -235,7 +252,7 @@ impl Running {
             labels: self.containing.labels.clone(),
             place: kitbag_container::Place {
                 workspace: place.workspace.clone(),
-                exchange: place.exchange.clone(),
+                exchange: Some(place.exchange.clone()),
                 user: place.user,
                 network: container.network,
                 limits: Limits::within(&container.limits, MEMORY),
@@ -247,7 +264,7 @@ impl Running {
     pub(super) async fn end(&mut self) {
         for (_, (resident, _, place)) in self.residents.drain() {
             resident.end(false).await;
-            drop(place);
+            place.clear().await;
         }
     }
 }

@@ -20,7 +20,7 @@ use kitbag_model::run::{RunConfig, ToolsExecution};
 use crate::Failure;
 use crate::attempt::Machine;
 use crate::engine::{REACH, write_private};
-use crate::prepare::{Files, How, ReadyServers, RunFolder, image, stage_program};
+use crate::prepare::{Files, How, ReadyServers, RunFolder, Whose, image, stage_program};
 pub use contained::Containers;
 use contained::{Contained, Containing};
 use job::{Code, Job};
@@ -119,6 +119,8 @@ impl Own<'_> {
                 "the toolset has containers, and this machine has no engine that runs them",
             ));
         };
+        let (org, executor) = (&self.job.organization_id, machine.name());
+        let whose = Whose { org, toolset: &toolset.id, executor };
         let mut ready = Vec::new();
         for container in &toolset.containers {
             let tools = allowed.of_container(&container.tools);
@@ -127,7 +129,7 @@ impl Own<'_> {
             }
             ready.push(Contained {
                 id: container.id.clone(),
-                image: image(machine.engine(), &toolset.id, container, serve::MEMORY, contents).await?,
+                image: image(machine.engine(), whose, container, serve::MEMORY, contents).await?,
                 speaks_mcp: container.speaks_mcp,
                 command: container.command.clone(),
                 env: servers.values_of(container, &self.job.organization_id, &self.machine.variables)?,

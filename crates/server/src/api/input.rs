@@ -1,7 +1,7 @@
 //! What callers send, read strictly: unknown fields, wrong types and bad queries are errors that say where.
 
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::{Bytes, HttpBody};
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -27,6 +27,20 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         Json::from_bytes(&bytes).map(|Json(value)| Self(value)).map_err(|rejection| {
             ApiError::new(Code::BadRequest, format!("the body is not valid: {}", source_text(&rejection)))
         })
+    }
+}
+
+/// A JSON object as the body, or no body, which says nothing.
+pub(crate) struct MaybeJsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        if request.body().is_end_stream() {
+            return Ok(Self(T::default()));
+        }
+        JsonBody::from_request(request, state).await.map(|JsonBody(body)| Self(body))
     }
 }
 

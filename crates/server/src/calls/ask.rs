@@ -103,10 +103,14 @@ impl Calls {
             return Ok(call.into());
         }
         ask.bounds.check(&self.0.toolsets, org, ask.audience, &ask.tool).await?;
-        let callable = self.0.toolsets.callable(org, ask.audience, &ask.tool).await?;
-        self.check(&callable, &ask.args).await?;
+        // Before the tool is looked for: that may start a server, or have an image fetched or asked.
         let rules = self.0.rules.of(org).await?;
         self.0.pace.take(org, rules.calls_per_minute().as_ref(), &self.0.nodes).await?;
+        let callable = self.0.toolsets.callable(org, ask.audience, &ask.tool).await?;
+        if let Err(error) = self.check(&callable, &ask.args).await {
+            self.0.pace.give_back(org, rules.calls_per_minute().as_ref(), &self.0.nodes);
+            return Err(error);
+        }
         let most = self.0.nodes.with_others(org, rules.concurrent_calls()).await?;
         if self.may_follow(&ask, &callable)
             && let Some(asked) = self.ask_behind(org, &ask, &callable, most.as_ref()).await?
@@ -184,6 +188,21 @@ impl Calls {
         let (made, checked) = work.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         ready.get_or_init(|| made);
         checked
+    }
+
+    /// The same for any value, such as a result.
+    pub(super) async fn fits_value(
+        &self,
+        ready: &OnceLock<Ready>,
+        schema: &Value,
+        value: &Value,
+    ) -> Result<(), ArgumentError> {
+        if let Value::Object(values) = value {
+            return self.fits(ready, schema, values).await;
+        }
+        let (schemas, schema, value) = (self.0.schemas.clone(), schema.clone(), value.clone());
+        let work = tokio::task::spawn_blocking(move || schemas.ready(&schema).check_value(&schema, &value));
+        work.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
 
     async fn record(

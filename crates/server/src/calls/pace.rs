@@ -50,6 +50,16 @@ impl Pace {
         }
     }
 
+    /// Gives back one that came to nothing.
+    pub(super) fn give_back(&self, org: &OrgId, quota: Option<&Quota>, nodes: &Nodes) {
+        let Some(quota) = quota else { return };
+        let shared = nodes.has_peers();
+        self.of(org, |left| match shared {
+            true => left.ours += 1,
+            false => left.calls = (left.calls + 1.0).min(quota.most as f64),
+        });
+    }
+
     /// The same for all nodes together.
     async fn take_shared(&self, org: &OrgId, quota: &Quota, nodes: &Nodes) -> Result<(), ApiError> {
         let had_one = self.of(org, |left| {

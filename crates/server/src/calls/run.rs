@@ -224,6 +224,12 @@ impl Calls {
         match ran.result {
             Err(error) => outcome.error = Some(error),
             Ok(result) => {
+                // Python's results are checked where they are made.
+                if let (Runs::Container(_), Some(schema)) = (&callable.runs, &callable.tool.output_schema)
+                    && let Err(error) = self.fits_value(&callable.output, schema, &result).await
+                {
+                    outcome.warnings.push(format!("the result is not what the tool declares: {error}"));
+                }
                 let blobs = BlobsOf::Held(lease);
                 self.plan(org, &blobs, call, callable, &result, &mut outcome).await?;
                 self.keep_result(&blobs, result, &mut outcome).await?;

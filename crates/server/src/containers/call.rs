@@ -97,7 +97,7 @@ impl Containers {
             let _ = stop.wait_for(|stop| *stop).await;
         };
         let ran = run_container(&engine, job, &tell, stopped).await;
-        drop(place);
+        place.clear().await;
         Ok(without_values(ran, &redactor))
     }
 
@@ -120,7 +120,7 @@ impl Containers {
             ]),
             place: kitbag_container::Place {
                 workspace: place.workspace.clone(),
-                exchange: place.exchange.clone(),
+                exchange: Some(place.exchange.clone()),
                 user: place.user,
                 network: container.network && self.0.servers.may_be_in_network(org),
                 limits: Limits::within(&container.limits, self.0.memory),

@@ -6,9 +6,11 @@
 mod call;
 mod follow;
 mod prepare;
+mod under_way;
 mod warm;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +26,7 @@ use crate::events::Events;
 use crate::nodes::Nodes;
 use crate::servers::Servers;
 use crate::storage::Storage;
+use under_way::UnderWay;
 use warm::Warm;
 
 pub(crate) use call::Around;
@@ -79,20 +82,30 @@ struct Inner {
     settings: ContainerSettings,
     /// The most bytes of memory of one call.
     memory: u64,
-    engine: tokio::sync::Mutex<Option<Engine>>,
+    engine: tokio::sync::Mutex<Known>,
     /// Whether what a server left that worked in this data folder before was removed.
     swept: AtomicBool,
     warm: Warm,
     /// How the engine was when somebody last looked: why there is none, and when that was.
     seen: Mutex<Option<(Option<String>, Instant)>>,
-    /// Who finds out which image a container is.
-    preparing: Turns<Which>,
+    /// Who finds out which image a container is, and who could not.
+    under_way: UnderWay,
     /// How many images are fetched or built at a time.
     fetching: tokio::sync::Semaphore,
     /// Whose, so that one organisation does not take all of that.
     fetching_of: Turns<OrgId>,
-    /// Why the image of a container could not be had.
-    failed: Mutex<HashMap<Which, String>>,
+    /// When images that nobody needs were last looked for.
+    collected: Mutex<Option<Instant>>,
+}
+
+/// What is known of the engine.
+#[derive(Default)]
+struct Known {
+    /// The one that answered last.
+    engine: Option<Engine>,
+    /// Where it listens. From then on it is that one: another one, which answers while it is away for a moment, has none of its containers
+    /// and images.
+    socket: Option<PathBuf>,
 }
 
 /// What a call of a container's tool runs.
@@ -129,10 +142,10 @@ impl Containers {
             swept: AtomicBool::new(false),
             warm: Warm::default(),
             seen: Mutex::default(),
-            preparing: Mutex::default(),
+            under_way: UnderWay::default(),
             fetching: tokio::sync::Semaphore::new(AT_A_TIME),
             fetching_of: Mutex::default(),
-            failed: Mutex::default(),
+            collected: Mutex::default(),
         }))
     }
 
@@ -166,20 +179,25 @@ impl Containers {
 
     /// The engine. When it is first found, what a server of ours that was killed left there is removed.
     pub(crate) async fn engine(&self) -> Result<Engine, EngineError> {
-        let mut place = self.0.engine.lock().await;
-        if let Some(engine) = place.as_ref()
+        let mut known = self.0.engine.lock().await;
+        if let Some(engine) = known.engine.as_ref()
             && engine.is_there().await
         {
             self.saw(None);
             return Ok(engine.clone());
         }
-        *place = None;
-        let found = match sockets(|name| std::env::var(name).ok()) {
+        known.engine = None;
+        let places = match &known.socket {
+            Some(socket) => Ok(vec![socket.clone()]),
+            None => sockets(|name| std::env::var(name).ok()),
+        };
+        let found = match places {
             Ok(sockets) => Engine::find(&sockets).await,
             Err(error) => Err(error),
         };
         self.saw(found.as_ref().err().map(ToString::to_string));
         let engine = found?;
+        known.socket = Some(engine.socket().to_owned());
         // Once: an engine that was away for a moment comes back with containers that are wanted.
         if !self.0.swept.load(Ordering::SeqCst) {
             let left = engine.sweep(HOME_LABEL, self.0.nodes.home()).await?;
@@ -187,8 +205,9 @@ impl Containers {
             if left > 0 {
                 tracing::warn!(containers = left, "containers of a server that was cut off were removed");
             }
+            self.begin_to_collect();
         }
-        *place = Some(engine.clone());
+        known.engine = Some(engine.clone());
         Ok(engine)
     }
 

@@ -1,25 +1,24 @@
 //! Which image a container is: found, fetched or built once it is trusted, and remembered.
 
-use std::hash::Hash;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kitbag_container::{Engine, EngineError, Image, Limits, Packed, Within};
+use kitbag_container::{BUILDER_LABEL, Engine, EngineError, Image, Limits, Packed, Within};
 use kitbag_mcp::tool::ToolDefinition;
 use kitbag_model::container::{TOOLS_LABEL, built_tag, tools_of_label, tools_of_mcp};
 use kitbag_model::{
-    ContainerTool, ImageSays, ImageSource, Installed, InstalledContainer, OrgId, PinnedImage, ServerId, ToolsetId,
-    WorkPath,
+    ContainerTool, ContentHash, ImageSays, ImageSource, Installed, InstalledContainer, OrgId, PinnedImage, ServerId,
+    ToolsetId, WorkPath,
 };
 use kitbag_runner::Resident;
 use kitbag_store::StoreError;
 use serde_json::json;
-use tracing::Instrument;
 
+use super::Containers;
 use super::call::Values;
+use super::under_way::own_turn;
 use super::warm::options;
-use super::{Containers, Turns};
 use crate::toolsets::{Shelf, checked_file};
 
 /// So many bytes may be in a folder that an image is built from. It is held in memory.
@@ -38,21 +37,27 @@ const TRIES: usize = 3;
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// So long a call waits for it.
-const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// So often listeners hear how far it is.
 const TOLD: Duration = Duration::from_millis(250);
 
-/// So many reasons are remembered why an image could not be had.
-const MOST_NOTED: usize = 1000;
-
-/// The image of a container.
+/// A container whose image is there. Whoever runs it takes everything from here: what they read before may have been exchanged meanwhile, and
+/// trust is in what was looked at here.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
-    /// What it was found to be when it was trusted.
-    pub(crate) pinned: PinnedImage,
+    /// The toolset as it was when the image was looked at, with the container pinned and trusted.
+    pub(crate) installed: Installed,
     /// Its id at this engine. One that is built here is another by that than the one that was built elsewhere.
     pub(crate) image: String,
+}
+
+/// What can be said of a container at once.
+enum Looked {
+    /// Its image is there, and is the one that was trusted.
+    Ready(Box<Prepared>),
+    /// It has to be fetched, built or asked. This is what it would be made of.
+    Open(ContentHash),
 }
 
 /// Why it is not known which image a container is, or it is not the one that was trusted.
@@ -73,104 +78,206 @@ pub(crate) enum PrepareError {
     Busy { container: ServerId, toolset: ToolsetId },
     #[error("{0}")]
     Bad(String),
+    /// What somebody else was told who waited for the same, or was told a moment ago.
+    #[error("{0}")]
+    Failed(String),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
+impl PrepareError {
+    /// The same for the next who asks.
+    pub(super) fn again(&self) -> Self {
+        match self {
+            Self::NotAllowed(why) => Self::NotAllowed(why),
+            Self::NeedsTrust(id) => Self::NeedsTrust(id.clone()),
+            Self::Moved { name, was, now } => Self::Moved { name: name.clone(), was: was.clone(), now: now.clone() },
+            Self::Busy { container, toolset } => Self::Busy { container: container.clone(), toolset: toolset.clone() },
+            Self::Bad(why) => Self::Bad(why.clone()),
+            Self::Failed(why) => Self::Failed(why.clone()),
+            Self::Engine(error) => Self::Failed(error.to_string()),
+            // Its cause is in the log, once, and told to nobody.
+            Self::Store(_) => Self::Failed("the image of a container could not be looked for; try again".to_owned()),
+        }
+    }
+
+    /// Whether the next try would most likely cost as much and end the same.
+    pub(super) fn lasts(&self) -> bool {
+        match self {
+            Self::Bad(_) => true,
+            Self::Engine(error) => !matches!(error, EngineError::None(_) | EngineError::Away(_)),
+            _ => false,
+        }
+    }
+}
+
 impl Containers {
-    /// The same for a call, which does not wait for as long as that may take. It goes on, and the next call finds what came of it.
+    /// The same for a call, which does not wait for as long as that may take. It goes on, and the next call finds what came of it. What failed a
+    /// moment ago is not begun again at once: whoever calls a tool must not have an image fetched or started each time.
     pub(crate) async fn prepare_soon(
         &self,
         org: &OrgId,
-        installed: &Installed,
+        toolset: &ToolsetId,
         id: &ServerId,
     ) -> Result<Prepared, PrepareError> {
-        let (containers, own, org, container) = (self.clone(), installed.clone(), org.clone(), id.clone());
-        let preparing = tokio::spawn(async move { containers.prepare(&org, &own, &container).await }.in_current_span());
-        match tokio::time::timeout(SOON, preparing).await {
-            Ok(done) => done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())),
-            Err(_) => Err(PrepareError::Busy { container: id.clone(), toolset: installed.toolset.id.clone() }),
-        }
+        let busy = |_| PrepareError::Busy { container: id.clone(), toolset: toolset.clone() };
+        tokio::time::timeout(SOON, self.get(org, toolset, id, true)).await.map_err(busy)?
     }
 
-    /// The image of a container, which must be the one that was trusted. It is fetched or built if it is not there. One at a time for each.
+    /// The image of a container, which must be the one that was trusted. It is fetched or built if it is not there.
     pub(crate) async fn prepare(
         &self,
         org: &OrgId,
-        installed: &Installed,
+        toolset: &ToolsetId,
         id: &ServerId,
     ) -> Result<Prepared, PrepareError> {
-        let prepared = self.try_prepare(org, installed, id).await;
-        self.note(org, &installed.toolset.id, id, prepared.as_ref().err());
-        prepared
+        self.get(org, toolset, id, false).await
     }
 
-    async fn try_prepare(&self, org: &OrgId, installed: &Installed, id: &ServerId) -> Result<Prepared, PrepareError> {
+    async fn get(
+        &self,
+        org: &OrgId,
+        toolset: &ToolsetId,
+        id: &ServerId,
+        for_call: bool,
+    ) -> Result<Prepared, PrepareError> {
+        let which = (org.clone(), toolset.clone(), id.clone());
+        for _ in 0..TRIES {
+            // Each looks with its own eyes: what others waited for may have begun with what the container was before.
+            let made_of = match self.look_at(org, toolset, id).await {
+                Ok(Looked::Ready(prepared)) => {
+                    self.0.under_way.fine(&which);
+                    return Ok(*prepared);
+                }
+                Ok(Looked::Open(made_of)) => made_of,
+                Err(error) => {
+                    self.0.under_way.failed(&which, None, &error);
+                    return Err(error);
+                }
+            };
+            if for_call && let Some(error) = self.0.under_way.failed_lately(&which, &made_of) {
+                return Err(error);
+            }
+            self.obtained(which.clone(), made_of).await?;
+        }
+        Err(PrepareError::Bad(format!("the container {id} was changed while its image was looked for; try again")))
+    }
+
+    /// Why an organisation may have no images of this kind.
+    pub(crate) fn may_have(&self, org: &OrgId, source: &ImageSource) -> Result<(), PrepareError> {
         if let Some(refusal) = self.refusal(org) {
             return Err(PrepareError::NotAllowed(refusal));
         }
-        let toolset = &installed.toolset.id;
-        let turn = self.turn(org, toolset, id);
-        let _turn = turn.lock().await;
+        if *org == OrgId::local() {
+            return Ok(());
+        }
+        match source {
+            // A recipe may name every image that the engine has, and have it read addresses for it.
+            ImageSource::Build(_) => Err(PrepareError::NotAllowed(
+                "images are built for whoever runs this server alone; name an image that is built already",
+            )),
+            ImageSource::Image(name) if name.is_built_here() => Err(PrepareError::NotAllowed(BUILT_HERE)),
+            ImageSource::Image(_) => Ok(()),
+        }
+    }
+
+    /// A container as it is now, that is trusted.
+    async fn read(
+        &self,
+        org: &OrgId,
+        toolset: &ToolsetId,
+        id: &ServerId,
+    ) -> Result<(Installed, InstalledContainer), PrepareError> {
+        let now = self.0.store.read_beside(org).await?.installed(toolset).await?;
+        let one = now.as_ref().and_then(|now| now.container(id.as_str())).cloned();
+        let Some((now, one)) = now.zip(one) else {
+            return Err(PrepareError::Bad(format!("the container {id} was removed")));
+        };
+        if !one.is_trusted() {
+            return Err(PrepareError::NeedsTrust(id.clone()));
+        }
+        self.may_have(org, &one.container.source)?;
+        Ok((now, one))
+    }
+
+    async fn look_at(&self, org: &OrgId, toolset: &ToolsetId, id: &ServerId) -> Result<Looked, PrepareError> {
+        if let Some(refusal) = self.refusal(org) {
+            return Err(PrepareError::NotAllowed(refusal));
+        }
+        let (mut installed, one) = self.read(org, toolset, id).await?;
+        if one.settled().is_none() {
+            return Ok(Looked::Open(one.fingerprint()));
+        }
+        let engine = self.engine().await?;
+        match self.there(&engine, org, toolset, &one).await? {
+            Some(found) => {
+                // It is the one: if its name meant another one for a while, that is over.
+                let own = installed.containers.iter_mut().filter(|own| own.container.id == *id);
+                own.for_each(|own| own.moved_to = None);
+                Ok(Looked::Ready(Box::new(Prepared { installed, image: found.id })))
+            }
+            None => Ok(Looked::Open(one.fingerprint())),
+        }
+    }
+
+    /// Has the image of a container there, and the container pinned to it.
+    pub(super) async fn obtain(&self, org: &OrgId, toolset: &ToolsetId, id: &ServerId) -> Result<(), PrepareError> {
         for _ in 0..TRIES {
-            // Somebody else may have done it while this waited, at another node too.
-            let now = self.0.store.read_beside(org).await?.installed(toolset).await?;
-            let one = now.as_ref().and_then(|now| now.container(id.as_str()));
-            let Some((now, one)) = now.as_ref().zip(one) else {
-                return Err(PrepareError::Bad(format!("the container {id} was removed")));
-            };
-            if !one.is_trusted() {
-                return Err(PrepareError::NeedsTrust(id.clone()));
-            }
+            // Somebody else may have done it, at another node too.
+            let (now, one) = self.read(org, toolset, id).await?;
             let engine = self.engine().await?;
-            let found = match &one.container.source {
-                ImageSource::Image(name) => self.named(&engine, org, toolset, one, name.as_str()).await?,
-                ImageSource::Build(folder) => self.built(&engine, org, now, one, folder).await?,
+            let found = match self.there(&engine, org, toolset, &one).await? {
+                Some(found) => found,
+                None => match &one.container.source {
+                    ImageSource::Image(name) => self.fetched(&engine, org, toolset, &one, name.as_str()).await?,
+                    ImageSource::Build(folder) => self.built(&engine, org, &now, &one, folder).await?,
+                },
             };
-            if let Some(pinned) = one.settled() {
-                return Ok(Prepared { pinned: pinned.clone(), image: found.id });
+            check(org, id, &found)?;
+            if one.settled().is_some() {
+                return Ok(());
             }
-            if !found.volumes.is_empty() {
-                return Err(PrepareError::Bad(format!(
-                    "the image of the container {id} declares volumes ({}), for each of which the engine makes a folder on this machine without a \
-                     limit; use an image without, and /workspace or /tmp in it",
-                    found.volumes.join(", ")
-                )));
-            }
-            let says = self.says(&engine, org, toolset, one, &found).await?;
-            let pinned = PinnedImage { id: found.id.clone(), says };
-            if self.pin(org, toolset, one, &pinned).await? {
-                return Ok(Prepared { pinned, image: found.id });
+            let says = self.says(&engine, org, toolset, &one, &found).await?;
+            let pinned = PinnedImage { id: found.id, says };
+            if self.pin(org, toolset, &one, &pinned).await? {
+                return Ok(());
             }
         }
         Err(PrepareError::Bad(format!("the container {id} was changed while its image was looked for; try again")))
     }
 
-    /// Why the image of a container could not be had when it was last looked for.
-    pub(crate) fn why_not(&self, org: &OrgId, toolset: &ToolsetId, id: &ServerId) -> Option<String> {
-        let failed = self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.get(&(org.clone(), toolset.clone(), id.clone())).cloned()
-    }
-
-    fn note(&self, org: &OrgId, toolset: &ToolsetId, id: &ServerId, error: Option<&PrepareError>) {
-        let which = (org.clone(), toolset.clone(), id.clone());
-        let mut failed = self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        match error {
-            Some(PrepareError::Bad(_) | PrepareError::Engine(_)) if failed.len() < MOST_NOTED => {
-                failed.insert(which, error.map(ToString::to_string).unwrap_or_default());
-            }
-            _ => drop(failed.remove(&which)),
+    /// The image of a container, if the engine has it. It is the one that was trusted.
+    async fn there(
+        &self,
+        engine: &Engine,
+        org: &OrgId,
+        toolset: &ToolsetId,
+        one: &InstalledContainer,
+    ) -> Result<Option<Image>, PrepareError> {
+        let pinned = async || match &one.pinned {
+            Some(pinned) => engine.image(&pinned.id).await,
+            None => Ok(None),
+        };
+        match &one.container.source {
+            ImageSource::Image(name) => match engine.image(name.as_str()).await? {
+                Some(found) => self.same(org, toolset, one, name.as_str(), found).await.map(Some),
+                // The name is gone and the image is there: nothing else is meant by it.
+                None => Ok(pinned().await?),
+            },
+            // What it is built from is part of what was trusted, so one that was built again here, because somebody removed it, or it was
+            // built at another node with an engine of its own, is as good, though it is another one by its id.
+            ImageSource::Build(_) => match pinned().await? {
+                None if one.pinned.is_some() => Ok(engine
+                    .image(&built_tag(toolset.as_str(), one.container.id.as_str(), &one.fingerprint()))
+                    .await?),
+                found => Ok(found),
+            },
         }
     }
 
-    fn turn(&self, org: &OrgId, toolset: &ToolsetId, id: &ServerId) -> Arc<tokio::sync::Mutex<()>> {
-        own_turn(&self.0.preparing, (org.clone(), toolset.clone(), id.clone()))
-    }
-
-    /// The image that a name means, which must be the pinned one where there is one.
-    async fn named(
+    async fn fetched(
         &self,
         engine: &Engine,
         org: &OrgId,
@@ -178,25 +285,20 @@ impl Containers {
         one: &InstalledContainer,
         name: &str,
     ) -> Result<Image, PrepareError> {
-        if *org != OrgId::local() && name.starts_with("localhost/kitbag-") {
-            let why = "images that were built here are their own toolset's; name one of a registry";
-            return Err(PrepareError::NotAllowed(why));
-        }
-        let found = match engine.image(name).await? {
-            Some(found) => Some(found),
-            // The name is gone and the image is there: nothing else is meant by it.
-            None => match &one.pinned {
-                Some(pinned) => engine.image(&pinned.id).await?,
-                None => None,
-            },
-        };
-        let found = match found {
-            Some(found) => found,
-            None => {
-                let pulling = engine.pull(name, self.progress(org, toolset, &one.container.id));
-                self.in_time(org, "fetched", pulling).await?
-            }
-        };
+        let told = self.progress(org, toolset, &one.container.id);
+        let found = self.in_turn(org, "fetched", async { Ok(engine.pull(name, told).await?) }).await?;
+        self.same(org, toolset, one, name, found).await
+    }
+
+    /// What a name means, which must be the pinned image where there is one. That it is another one is remembered.
+    async fn same(
+        &self,
+        org: &OrgId,
+        toolset: &ToolsetId,
+        one: &InstalledContainer,
+        name: &str,
+        found: Image,
+    ) -> Result<Image, PrepareError> {
         let Some(pinned) = &one.pinned else { return Ok(found) };
         let moved = (pinned.id != found.id).then_some(found.id.as_str());
         if one.moved_to.as_deref() != moved {
@@ -211,8 +313,6 @@ impl Containers {
         }
     }
 
-    /// What it is built from is part of what was trusted, so an image that is not there (somebody removed it, or it was built at another
-    /// node, with an engine of its own) may be built again, though it is another one by its id.
     async fn built(
         &self,
         engine: &Engine,
@@ -221,49 +321,34 @@ impl Containers {
         one: &InstalledContainer,
         folder: &WorkPath,
     ) -> Result<Image, PrepareError> {
-        if let Some(pinned) = &one.pinned
-            && let Some(found) = engine.image(&pinned.id).await?
-        {
-            return Ok(found);
-        }
         let toolset = &installed.toolset.id;
         let tag = built_tag(toolset.as_str(), one.container.id.as_str(), &one.fingerprint());
-        if one.pinned.is_some()
-            && let Some(found) = engine.image(&tag).await?
-        {
-            return Ok(found);
-        }
-        // A recipe may name every image that the engine has, and have it read addresses for it.
-        if *org != OrgId::local() {
-            let why = "images are built for whoever runs this server alone; name an image that is built already";
-            return Err(PrepareError::NotAllowed(why));
-        }
-        let (packed, recipe) = self.pack(org, installed, folder).await?;
         let within = Within {
             network: one.container.network && self.0.servers.may_be_in_network(org),
             memory: Limits::within(&one.container.limits, self.0.memory).memory,
         };
         let labels = self.labels_of_images(toolset);
         let told = self.progress(org, toolset, &one.container.id);
-        let building = engine.build(&tag, recipe, packed, &labels, &within, told);
-        self.in_time(org, "built", building).await
+        let building = async {
+            // Only now: what is packed is held in memory.
+            let (packed, recipe) = self.pack(org, installed, folder).await?;
+            Ok(engine.build(&tag, recipe, packed, &labels, &within, told).await?)
+        };
+        self.in_turn(org, "built", building).await
     }
 
-    /// What is fetched or built, a few at a time, of each organisation one, and not for ever.
-    async fn in_time(
+    /// What is fetched, built or asked, a few at a time, of each organisation one, and not for ever. Its time begins with its turn.
+    async fn in_turn<T>(
         &self,
         org: &OrgId,
         what: &str,
-        work: impl Future<Output = Result<Image, EngineError>>,
-    ) -> Result<Image, PrepareError> {
+        work: impl Future<Output = Result<T, PrepareError>>,
+    ) -> Result<T, PrepareError> {
         let late = |_| PrepareError::Bad(format!("the image was not {what} within {} minutes", LONGEST.as_secs() / 60));
         let own = own_turn(&self.0.fetching_of, org.clone());
-        let in_turn = async {
-            let _own = own.lock().await;
-            let _turn = self.0.fetching.acquire().await;
-            work.await
-        };
-        Ok(tokio::time::timeout(LONGEST, in_turn).await.map_err(late)??)
+        let _own = own.lock().await;
+        let _turn = self.0.fetching.acquire().await;
+        tokio::time::timeout(LONGEST, work).await.map_err(late)?
     }
 
     /// A folder of a toolset as the engine wants it, and what its recipe is called. Each file is what was installed.
@@ -365,12 +450,15 @@ impl Containers {
             })?;
             return Ok(ImageSays { tools, ..ImageSays::default() });
         }
-        let tools = self.asked(engine, org, toolset, one, image).await.map_err(|why| {
-            PrepareError::Bad(format!(
-                "nobody says which tools the container {} has: neither its toolset, nor the label {TOOLS_LABEL} of its image; {why}",
-                one.container.id
-            ))
-        })?;
+        let asking = async {
+            self.asked(engine, org, toolset, one, image).await.map_err(|why| {
+                PrepareError::Bad(format!(
+                    "nobody says which tools the container {} has: neither its toolset, nor the label {TOOLS_LABEL} of its image; {why}",
+                    one.container.id
+                ))
+            })
+        };
+        let tools = self.in_turn(org, "asked", asking).await?;
         Ok(ImageSays { tools, speaks_mcp: true, to_ask: false })
     }
 
@@ -385,12 +473,13 @@ impl Containers {
     ) -> Result<Vec<ContainerTool>, String> {
         let Values { env, redactor } = self.values(org, &one.container).map_err(|error| error.message)?;
         let place = self.0.places.make_empty(*org != OrgId::local()).await?;
-        let spec = self.spec(org, &one.container, &image.id, &place, env);
+        let mut spec = self.spec(org, &one.container, &image.id, &place, env);
+        spec.place.exchange = None;
         let resident = Resident::start(engine, &spec, &options()).await;
         let resident = resident.map_err(|error| redactor.text(&error.to_string()))?;
         let listed = resident.tools().await;
         resident.end(false).await;
-        drop(place);
+        place.clear().await;
         let listed = listed.map_err(|why| redactor.text(&why))?;
         let (tools, warnings) = tools_of_mcp(listed.tools.iter().map(ToolDefinition::raw));
         for warning in listed.warnings.iter().chain(&warnings) {
@@ -400,11 +489,21 @@ impl Containers {
     }
 }
 
-/// The turn of one of many. Those that nobody waits for are forgotten.
-fn own_turn<K: Eq + Hash>(turns: &Turns<K>, key: K) -> Arc<tokio::sync::Mutex<()>> {
-    let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);
-    turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-    Arc::clone(turns.entry(key).or_default())
+const BUILT_HERE: &str = "images that were built here are their own toolset's; name one of a registry";
+
+/// Whether an image may be used at all, whatever it is called.
+fn check(org: &OrgId, id: &ServerId, found: &Image) -> Result<(), PrepareError> {
+    if *org != OrgId::local() && found.labels.contains_key(BUILDER_LABEL) {
+        return Err(PrepareError::NotAllowed(BUILT_HERE));
+    }
+    if found.volumes.is_empty() {
+        return Ok(());
+    }
+    Err(PrepareError::Bad(format!(
+        "the image of the container {id} declares volumes ({}), for each of which the engine makes a folder on this machine without a \
+         limit; use an image without, and /workspace or /tmp in it",
+        found.volumes.join(", ")
+    )))
 }
 
 /// A file of a toolset, if it is what was installed.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kitbag_container::{Engine, Line};
+use kitbag_container::{Engine, EngineError, Line};
 use kitbag_guard::dial::EgressPolicy;
 use kitbag_mcp::connection::{Call, Options};
 use kitbag_mcp::resolve::Redactor;
@@ -66,7 +66,7 @@ impl Staying {
     async fn end(self, at_once: bool) {
         let Self { resident, place, .. } = self;
         resident.end(at_once).await;
-        drop(place);
+        place.clear().await;
     }
 }
 
@@ -187,11 +187,14 @@ impl Containers {
         let place = self.0.places.make(&name, around.workspace, *around.org != OrgId::local()).await;
         let place = place.map_err(unavailable)?;
         let Values { env, redactor } = values;
-        let spec = self.spec(around.org, &what.container.container, &what.image, &place, env);
+        let mut spec = self.spec(around.org, &what.container.container, &what.image, &place, env);
+        spec.place.exchange = None;
         let told = |error: NoResident| {
             let code = match error {
+                NoResident::Engine(EngineError::Command(_)) | NoResident::Silent(_) | NoResident::Ended(_) => {
+                    CallErrorCode::ToolFailed
+                }
                 NoResident::Engine(_) => CallErrorCode::Unavailable,
-                NoResident::Silent(_) | NoResident::Ended(_) => CallErrorCode::ToolFailed,
             };
             CallError::new(code, redactor.text(&error.to_string()))
         };
@@ -215,7 +218,13 @@ impl Containers {
         {
             engine.remove_left().await;
         }
+        self.collect().await;
         self.end_all(self.0.warm.all(|_, one| one.used.elapsed() > IDLE || one.resident.is_closed())).await;
+    }
+
+    /// Whether one stays for a chat.
+    pub(crate) fn stay_for(&self, org: &OrgId, chat: ChatId) -> bool {
+        self.0.warm.state(|state| state.idle.keys().any(|key| key.org == *org && key.chat == chat))
     }
 
     /// Ends those of a chat, whose calls are over.

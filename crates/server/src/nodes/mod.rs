@@ -26,6 +26,7 @@ use tokio::sync::{Notify, watch};
 use url::Url;
 use uuid::Uuid;
 
+use crate::containers::Containers;
 pub(crate) use channel::{FromNode, SEAL};
 pub(crate) use forward::{Passed, pass_on, pass_to, pass_to_stage};
 pub(crate) use pulse::Beating;
@@ -199,7 +200,7 @@ impl Nodes {
     }
 
     /// Holds no chat from now on that it does not hold, and gives back those that nobody uses here.
-    pub(crate) async fn drain(&self, workers: &Workers) {
+    pub(crate) async fn drain(&self, workers: &Workers, containers: &Containers) {
         let Some(store) = &self.0.store else { return };
         self.0.draining.store(true, Ordering::SeqCst);
         if let Err(error) = store.drain(&self.id()).await {
@@ -210,7 +211,7 @@ impl Nodes {
         }
         let held: Vec<(OrgId, ChatId)> = self.held().keys().cloned().collect();
         for (org, chat) in held {
-            if !workers.processes(&org, chat).await.is_empty() {
+            if !workers.processes(&org, chat).await.is_empty() || containers.stay_for(&org, chat) {
                 continue;
             }
             let idle = {

@@ -182,6 +182,7 @@ impl App {
             Line::Event { chat, private_to, name, data } => self.events().pass_on(org, chat, private_to, name, data),
             Line::Tools { toolset, reason } => {
                 self.servers().follow(org).await;
+                self.containers().follow(org, &toolset);
                 self.events().tools_changed_elsewhere(org, &toolset, &reason);
             }
             Line::Files { chat } => self.events().told(crate::events::News::Files(org.clone(), chat)),

@@ -1,9 +1,13 @@
 //! Tools of containers: as they are listed, and ready to be called.
 
+use std::collections::HashSet;
+
 use kitbag_model::overrides::confirmation;
 use kitbag_model::run::wire::ContainedTool;
 use kitbag_model::{Chosen, ContainerTool, Effective, Installed, InstalledContainer, Layers, OrgId, Origin, ToolId};
+use kitbag_store::StoreError;
 use serde_json::Value;
+use tokio::task::JoinSet;
 
 use super::Toolsets;
 use super::callable::{Callable, Refusal, Runs};
@@ -13,17 +17,19 @@ use crate::containers::{Contained, PrepareError, Prepared};
 
 /// The tools of all containers of a toolset. `no_engine` says why none of them can run, if that is so.
 pub(super) fn all_of<'a>(one: &'a Installed, no_engine: Option<&'a str>) -> impl Iterator<Item = Tool> + 'a {
-    let mut taken: Vec<String> = one.tools.iter().map(|tool| tool.id.folded()).collect();
+    first_of(one).into_iter().map(move |(container, tool)| of_one(one, container, tool, no_engine))
+}
+
+/// The tools of all containers of a toolset, the first of each id: an image may say of itself that it has a tool whose id another one has already.
+fn first_of(one: &Installed) -> Vec<(&InstalledContainer, &ContainerTool)> {
+    let mut taken: HashSet<String> = one.tools.iter().map(|tool| tool.id.folded()).collect();
     let every = one.containers.iter().flat_map(|container| container.tools().iter().map(move |tool| (container, tool)));
-    // An image may say of itself that it has a tool whose id another one has already.
-    let first: Vec<_> = every
-        .filter(|(_, tool)| {
-            let (id, is_new) = (tool.id.folded(), !taken.contains(&tool.id.folded()));
-            taken.push(id);
-            is_new
-        })
-        .collect();
-    first.into_iter().map(move |(container, tool)| of_one(one, container, tool, no_engine))
+    every.filter(|(_, tool)| taken.insert(tool.id.folded())).collect()
+}
+
+/// The tool of this id.
+fn named<'a>(one: &'a Installed, name: &str) -> Option<(&'a InstalledContainer, &'a ContainerTool)> {
+    first_of(one).into_iter().find(|(_, tool)| tool.id.as_str() == name)
 }
 
 fn of_one(one: &Installed, container: &InstalledContainer, tool: &ContainerTool, no_engine: Option<&str>) -> Tool {
@@ -59,11 +65,10 @@ fn of_one(one: &Installed, container: &InstalledContainer, tool: &ContainerTool,
     }
 }
 
-/// The tools of a container that are on, for an agent elsewhere.
+/// The tools of a container of a toolset that are on, for an agent elsewhere.
 pub(super) fn for_agents(one: &Installed, container: &InstalledContainer) -> Vec<ContainedTool> {
-    let is_python = |tool: &ContainerTool| one.tools.iter().any(|own| own.id.folded() == tool.id.folded());
-    let tools = container.tools().iter().filter(|tool| !is_python(tool));
-    let on = tools.filter_map(|tool| {
+    let own = first_of(one).into_iter().filter(|(of, _)| of.container.id == container.container.id);
+    let on = own.filter_map(|(container, tool)| {
         let shown = of_one(one, container, tool, None).effective;
         shown.enabled.value.then(|| ContainedTool {
             id: tool.id.clone(),
@@ -94,7 +99,7 @@ pub(crate) fn problem(one: &InstalledContainer, no_engine: Option<&str>) -> Opti
 }
 
 impl Toolsets {
-    /// A container's tool, ready to be called. Its image is fetched or built if it is not there, however long that takes.
+    /// A container's tool, ready to be called. Its image is fetched or built if it is not there; a call does not wait for all of that.
     pub(super) async fn of_container(
         &self,
         org: &OrgId,
@@ -103,16 +108,14 @@ impl Toolsets {
         name: &str,
     ) -> Result<Callable, Refusal> {
         let not_found = || Refusal::NotFound(id.to_string());
-        let has = |container: &InstalledContainer| container.tools().iter().any(|tool| tool.id.as_str() == name);
-        let asked;
-        let container = match one.containers.iter().find(|container| has(container)) {
-            Some(container) => container,
+        let again;
+        let (one, (container, tool)) = match named(one, name) {
+            Some(known) => (one, known),
             None => {
-                asked = self.asked(org, one).await;
-                asked.iter().find(|container| has(container)).ok_or_else(not_found)?
+                again = self.asked(org, one).await?.ok_or_else(not_found)?;
+                (&again, named(&again, name).ok_or_else(not_found)?)
             }
         };
-        let tool = container.tools().iter().find(|tool| tool.id.as_str() == name).ok_or_else(not_found)?;
         let mut shown = of_one(one, container, tool, None);
         shown.problem = None;
         if !(shown.toolset_enabled && shown.effective.enabled.value) {
@@ -120,31 +123,37 @@ impl Toolsets {
             let what = contained(one, container, tool, String::new());
             return Ok(Callable::new(shown, Runs::Container(Box::new(what)), String::new(), false));
         }
-        let prepared = self.containers.prepare_soon(org, one, &container.container.id).await;
-        let Prepared { pinned, image } = prepared.map_err(|error| refusal(id, error))?;
+        let prepared = self.containers.prepare_soon(org, &one.toolset.id, &container.container.id).await;
+        let Prepared { installed, image } = prepared.map_err(|error| refusal(id, error))?;
+        // Everything from what was looked at just now: it may have been pinned, and have other tools, or be another one altogether.
+        let (container, tool) = named(&installed, name)
+            .filter(|(of, _)| of.container.id == container.container.id)
+            .ok_or_else(not_found)?;
+        let pinned = container.settled().ok_or_else(not_found)?;
         let generation = format!("{}+{}", container.fingerprint(), pinned.id);
-        // It may have been pinned just now, and have other tools than it had.
-        let container = InstalledContainer { pinned: Some(pinned), moved_to: None, ..container.clone() };
-        let tool = container.tools().iter().find(|tool| tool.id.as_str() == name).ok_or_else(not_found)?;
-        let shown = of_one(one, &container, tool, None);
-        let what = contained(one, &container, tool, image);
+        let shown = of_one(&installed, container, tool, None);
+        let what = contained(&installed, container, tool, image);
         Ok(Callable::new(shown, Runs::Container(Box::new(what)), generation, false))
     }
-}
 
-impl Toolsets {
-    /// The containers of which nobody knows yet which tools they have, and that may be asked. They are, which may take a while.
-    async fn asked(&self, org: &OrgId, one: &Installed) -> Vec<InstalledContainer> {
+    /// A toolset after those of its containers were asked of which nobody knows yet which tools they have, and that may be. Nothing, if there are
+    /// none. All of them together have as long as one.
+    async fn asked(&self, org: &OrgId, one: &Installed) -> Result<Option<Installed>, StoreError> {
         let may_say = |one: &&InstalledContainer| {
             one.container.enabled && one.container.tools.is_empty() && one.settled().is_none() && one.is_trusted()
         };
-        let mut asked = Vec::new();
+        let toolset = &one.toolset.id;
+        let mut asking = JoinSet::new();
         for container in one.containers.iter().filter(may_say) {
-            if let Ok(Prepared { pinned, .. }) = self.containers.prepare_soon(org, one, &container.container.id).await {
-                asked.push(InstalledContainer { pinned: Some(pinned), ..container.clone() });
-            }
+            let (containers, org, toolset) = (self.containers.clone(), org.clone(), toolset.clone());
+            let id = container.container.id.clone();
+            asking.spawn(async move { containers.prepare_soon(&org, &toolset, &id).await.is_ok() });
         }
-        asked
+        let mut any = false;
+        while let Some(done) = asking.join_next().await {
+            any |= done.unwrap_or(false);
+        }
+        if any { self.store.read_beside(org).await?.installed(toolset).await } else { Ok(None) }
     }
 }
 
@@ -157,7 +166,7 @@ fn refusal(id: &ToolId, error: PrepareError) -> Refusal {
         PrepareError::NeedsTrust(_) => Refusal::NeedsTrust(error.to_string()),
         PrepareError::Moved { .. } => Refusal::Quarantined(error.to_string()),
         PrepareError::Bad(problem) => Refusal::Problem { id: id.clone(), problem },
-        PrepareError::NotAllowed(_) | PrepareError::Engine(_) | PrepareError::Busy { .. } => {
+        PrepareError::NotAllowed(_) | PrepareError::Engine(_) | PrepareError::Failed(_) | PrepareError::Busy { .. } => {
             Refusal::Unavailable { id: id.clone(), reason: error.to_string() }
         }
         PrepareError::Store(error) => Refusal::Store(error),
@@ -170,7 +179,10 @@ impl From<PrepareError> for ApiError {
             PrepareError::NeedsTrust(_) => Code::NeedsTrust,
             PrepareError::Moved { .. } => Code::Quarantined,
             PrepareError::Bad(_) => Code::Conflict,
-            PrepareError::NotAllowed(_) | PrepareError::Engine(_) | PrepareError::Busy { .. } => Code::Unavailable,
+            PrepareError::NotAllowed(_)
+            | PrepareError::Engine(_)
+            | PrepareError::Failed(_)
+            | PrepareError::Busy { .. } => Code::Unavailable,
             PrepareError::Store(error) => return error.into(),
         };
         Self::new(code, error.to_string())

@@ -7,8 +7,8 @@ use kitbag_model::run::wire::{
     ContainerSnapshot, FileRef, ProgramSnapshot, ServerSnapshot, SkillSnapshot, ToolSnapshot, ToolsetSnapshot,
 };
 use kitbag_model::{
-    Audience, ImageSource, Installed, InstalledContainer, OrgId, PinnedImage, PythonTool, RawLaunch, ToolsetFile,
-    ToolsetId, WorkPath,
+    Audience, ImageSource, Installed, InstalledContainer, OrgId, PythonTool, RawLaunch, ToolsetFile, ToolsetId,
+    WorkPath,
 };
 use kitbag_store::StoreError;
 use serde_json::Value;
@@ -104,12 +104,18 @@ impl Toolsets {
         folder: &std::path::Path,
         files: &mut Vec<(PathBuf, FileRef)>,
     ) -> Result<Vec<ContainerSnapshot>, ApiError> {
+        let mut now = one.clone();
+        for container in now.containers.iter_mut().filter(|one| one.container.enabled) {
+            let has_own = !container.container.tools.is_empty();
+            if has_own && contained::for_agents(one, container).is_empty() {
+                continue;
+            }
+            *container = self.settled(org, one, container).await?;
+        }
         let mut snapshots = Vec::new();
-        for container in one.containers.iter().filter(|one| one.container.enabled) {
+        for container in now.containers.iter().filter(|one| one.container.enabled) {
             let id = &container.container.id;
-            let pinned = self.pinned(org, one, container).await?;
-            let container = InstalledContainer { pinned, ..container.clone() };
-            let tools = contained::for_agents(one, &container);
+            let tools = contained::for_agents(&now, container);
             if tools.is_empty() {
                 continue;
             }
@@ -132,7 +138,8 @@ impl Toolsets {
                 speaks_mcp: container.speaks_mcp(),
                 command: container.container.command.clone(),
                 env: RawLaunch::from(&container.container.launch()).env,
-                network: container.container.network,
+                // Executors serve every organisation.
+                network: container.container.network && self.servers.may_be_in_network(org),
                 limits: container.container.limits,
                 files: named,
                 tools,
@@ -141,31 +148,27 @@ impl Toolsets {
         Ok(snapshots)
     }
 
-    /// The image that a container is, if that must be said beside what its toolset says. It is found out if nobody knows yet, which takes an
-    /// engine here.
-    async fn pinned(
+    /// A container with the image that it is, if that must be said beside what its toolset says. It is found out if nobody knows yet, which takes
+    /// an engine here.
+    async fn settled(
         &self,
         org: &OrgId,
         one: &Installed,
         container: &InstalledContainer,
-    ) -> Result<Option<PinnedImage>, ApiError> {
-        if let Some(pinned) = &container.pinned {
-            return match &container.moved_to {
-                Some(_) => Err(self.containers.prepare(org, one, &container.container.id).await.err().map_or_else(
-                    || ApiError::new(Code::Conflict, "the image of a container was changed just now; try again"),
-                    ApiError::from,
-                )),
-                None => Ok(Some(pinned.clone())),
-            };
-        }
-        let settled = match &container.container.source {
+    ) -> Result<InstalledContainer, ApiError> {
+        self.containers.may_have(org, &container.container.source)?;
+        let says_itself = match &container.container.source {
             ImageSource::Image(name) => name.has_digest(),
             ImageSource::Build(_) => true,
         };
-        if settled && !container.container.tools.is_empty() {
-            return Ok(None);
+        let is_known = container.settled().is_some() && container.moved_to.is_none();
+        if is_known || (says_itself && !container.container.tools.is_empty()) {
+            return Ok(container.clone());
         }
-        Ok(Some(self.containers.prepare(org, one, &container.container.id).await?.pinned))
+        let prepared = self.containers.prepare_soon(org, &one.toolset.id, &container.container.id).await?;
+        let now = prepared.installed.container(container.container.id.as_str());
+        let same = now.filter(|now| now.fingerprint() == container.fingerprint());
+        same.cloned().ok_or_else(|| ApiError::new(Code::Conflict, "a container was changed just now; try again"))
     }
 
     /// All files of a toolset.

@@ -132,8 +132,6 @@ impl App {
                     None => return Err(ApiError::invalid("messageId", "is not a message of this chat")),
                 }
                 let lease = self.workspaces().edit(org, ask.chat).await?;
-                // What stays in a container works in the branch that is left.
-                self.containers().end_chat(org, ask.chat).await;
                 lease.switch(*id).await?;
                 drop(lease);
                 self.events().chat_changed(org, ask.chat, "branch");

@@ -158,6 +158,9 @@ impl Lease {
     async fn do_restore(&self) -> Result<Option<Manifest>, WorkspaceError> {
         let (active, generation) = self.active_in().await?;
         let (root, moved) = (root_of(active.as_ref()), self.has_moved());
+        if moved {
+            self.alone().await;
+        }
         self.work(move |workspace, nodes| restore(workspace, nodes, root, moved, generation)).await?;
         self.has_arrived();
         Ok(active)
@@ -304,6 +307,9 @@ impl Lease {
         };
         drop(tx);
         let (root, moved) = (root_of(active.as_ref()), self.has_moved());
+        if moved {
+            self.alone().await;
+        }
         let looked = self.work(move |workspace, nodes| {
             restore(workspace, nodes, root, moved, generation)?;
             workspace.open_up()?;
@@ -345,6 +351,7 @@ impl Lease {
     }
 
     async fn do_checkout(&self, target: &Manifest) -> Result<Manifest, WorkspaceError> {
+        self.alone().await;
         self.restore().await?;
         let active = self.keep(Source::Branch, None).await?;
         let active_root = active.as_ref().map_or_else(|| tree::empty().root, |manifest| manifest.root);
@@ -367,6 +374,7 @@ impl Lease {
     }
 
     async fn do_switch(&self, message: MessageId) -> Result<(), WorkspaceError> {
+        self.alone().await;
         self.restore().await?;
         let left = self.keep(Source::Branch, None).await?;
         let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
@@ -388,9 +396,17 @@ impl Lease {
         Ok(())
     }
 
+    /// Ends what stays in containers and works in the folder: its files are about to be exchanged, and what was not kept by then is lost.
+    async fn alone(&self) {
+        if let Some(containers) = self.0.workspaces.containers.get() {
+            containers.end_chat(&self.0.org, self.0.chat).await;
+        }
+    }
+
     /// Makes the folder be a state. Until [`Lease::settle`] it counts as torn: if the database is not told, the folder goes
     /// back to what the database says.
     pub(super) async fn go_to(&self, root: ContentHash) -> Result<(), WorkspaceError> {
+        self.alone().await;
         self.work(move |workspace, nodes| Ok(workspace.materialise(&root, nodes).map(drop)?)).await
     }
 

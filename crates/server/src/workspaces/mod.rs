@@ -16,7 +16,7 @@ mod upload;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kitbag_cas::CasError;
 use kitbag_cas::blobs::Blobs;
@@ -27,6 +27,7 @@ use kitbag_model::{ChatId, ContentHash, OrgId, ToolCallId};
 use kitbag_store::Store;
 use tokio::sync::watch;
 
+use crate::containers::Containers;
 use crate::events::Events;
 use crate::home;
 use crate::nodes::{HeldChat, Nodes, NotHeld};
@@ -53,6 +54,7 @@ pub(crate) struct Workspaces {
     meters: Meters,
     events: Events,
     nodes: Nodes,
+    containers: Arc<OnceLock<Containers>>,
     open: Arc<Mutex<Slots>>,
 }
 
@@ -86,8 +88,14 @@ impl Workspaces {
             meters: Meters::default(),
             events: events.clone(),
             nodes: nodes.clone(),
+            containers: Arc::default(),
             open: Arc::default(),
         }
+    }
+
+    /// Whose containers see the folders. They are made after this.
+    pub(crate) fn seen_by(&self, containers: &Containers) {
+        let _ = self.containers.set(containers.clone());
     }
 
     /// Has the quota of an organisation, if it has one, hold for whatever is kept from now on.

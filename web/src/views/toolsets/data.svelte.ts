@@ -37,8 +37,11 @@ export const toolsets = {
       ask(api.POST('/v1/orgs/{org}/toolsets/{id}/enable', { params: { path: path(id) }, body: { enabled } })),
     ),
 
-  trust: (id: string): Promise<Detail> =>
-    ask(api.POST('/v1/orgs/{org}/toolsets/{id}/trust', { params: { path: path(id) } })),
+  /** Says yes to what was shown: an image that is another one by now is refused. */
+  trust: ({ id, containers }: Detail): Promise<Detail> => {
+    const images = Object.fromEntries(containers.map((one) => [one.id, one.movedTo ?? one.imageId ?? null]));
+    return ask(api.POST('/v1/orgs/{org}/toolsets/{id}/trust', { params: { path: path(id) }, body: { images } }));
+  },
 
   prepare: (id: string): Promise<Schemas['Prepared']> =>
     ask(api.POST('/v1/orgs/{org}/toolsets/{id}/prepare', { params: { path: path(id) } })),

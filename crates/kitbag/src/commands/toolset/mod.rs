@@ -56,7 +56,10 @@ async fn dispatch(client: &Client, command: ToolsetCommand, output: &Output) -> 
         ToolsetCommand::Enable { id } => enable(client, &id, true, output).await,
         ToolsetCommand::Disable { id } => enable(client, &id, false, output).await,
         ToolsetCommand::Trust { id } => {
-            let toolset = client.post_nothing(&format!("{}/trust", address(&id))).await?;
+            // What is trusted is what is told afterwards, and not what somebody else found in between.
+            let shown = client.get(&address(&id)).await?;
+            let body = json!({ "images": show::images(&shown) });
+            let toolset = client.post(&format!("{}/trust", address(&id)), &body).await?;
             output.result(&toolset, |toolset| format!("trusted {}\n\n{}", text(toolset, "id"), show::toolset(toolset)))
         }
         ToolsetCommand::Uninstall { id } => {

@@ -45,6 +45,11 @@ pub(super) fn toolset(toolset: &Value) -> String {
     if !containers.is_empty() {
         lines.push(format!("\n{}", table(["CONTAINER", "", "IMAGE"], &containers)));
         let problem = |one: &Value| one["problem"].as_str().map(|why| format!("{}: {}", text(one, "id"), plain(why)));
+        lines.extend(items("containers").iter().flat_map(|one| {
+            let starts = container_starts(one);
+            let id = (!starts.is_empty()).then(|| format!("{}:", text(one, "id")));
+            id.into_iter().chain(starts.into_iter().map(|line| format!("  {line}"))).collect::<Vec<_>>()
+        }));
         lines.extend(items("containers").iter().filter_map(problem));
         lines.extend(containers_wait(toolset));
     }
@@ -121,6 +126,45 @@ fn container_row(container: &Value) -> [String; 3] {
     [text(container, "id").to_owned(), state.to_owned(), plain(&made)]
 }
 
+/// What is started in a container, with what, and how it is held back: all that trust in it is about, beside its image.
+fn container_starts(container: &Value) -> Vec<String> {
+    let words = |words: &Value| -> String {
+        let words = words.as_array().into_iter().flatten().filter_map(Value::as_str);
+        plain(&words.collect::<Vec<_>>().join(" "))
+    };
+    let mut lines = Vec::new();
+    let command = words(&container["command"]);
+    if !command.is_empty() {
+        lines.push(format!("starts {command}"));
+    }
+    let own = container["toolCommands"].as_object().into_iter().flatten();
+    lines.extend(own.map(|(tool, command)| format!("{} starts {}", plain(tool), words(command))));
+    let env = [&container["env"], &container["envNames"]].into_iter().filter_map(Value::as_array).flatten();
+    lines.extend(env.filter_map(Value::as_str).map(|variable| format!("with {}", plain(variable))));
+    if container["network"] == true {
+        lines.push("reaches the network".to_owned());
+    }
+    let limit = |name: &str, told: &dyn Fn(u64) -> String| container["limits"][name].as_u64().map(told);
+    let limits = [
+        limit("memory", &|bytes| format!("{} MiB of memory", bytes >> 20)),
+        limit("milliCpus", &|milli| format!("{} processors", milli as f64 / 1000.0)),
+        limit("pids", &|pids| format!("{pids} processes")),
+        limit("seconds", &|seconds| format!("{seconds} seconds")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if !limits.is_empty() {
+        lines.push(format!("may use {}", limits.join(", ")));
+    }
+    lines
+}
+
+/// The images of a toolset's containers that are shown, as a yes says them.
+pub(super) fn images(toolset: &Value) -> Value {
+    let shown = |one: &Value| if one["movedTo"].is_null() { one["imageId"].clone() } else { one["movedTo"].clone() };
+    let each = toolset["containers"].as_array().into_iter().flatten();
+    Value::Object(each.map(|one| (text(one, "id").to_owned(), shown(one))).collect())
+}
+
 /// What to do about containers that may not run yet, if there are such.
 fn containers_wait(toolset: &Value) -> Option<String> {
     let waits = |one: &Value| one["enabled"] == true && (one["trusted"] != true || !one["movedTo"].is_null());
@@ -183,9 +227,9 @@ pub(super) fn report(report: &Value) -> String {
     }
     for container in report["containers"].as_array().into_iter().flatten() {
         let made = if container["builds"] == true { "built from the folder" } else { "image" };
-        let network = if container["network"] == true { ", reaches the network" } else { "" };
         let (id, image) = (text(container, "id"), plain(text(container, "image")));
-        lines.push(format!("  container {id} (runs only once it is trusted{network}):\n    {made} {image}"));
+        lines.push(format!("  container {id} (runs only once it is trusted):\n    {made} {image}"));
+        lines.extend(container_starts(container).into_iter().map(|line| format!("    {line}")));
     }
     for (field, what) in [("unasked", "it wants no question before"), ("permissions", "its tools may use")] {
         let said: Vec<String> =

@@ -45,8 +45,6 @@ pub(crate) async fn set_active_leaf(
     }
     drop(tx);
     let lease = app.workspaces().edit(&caller.org, chat).await?;
-    // What stays in a container works in the branch that is left.
-    app.containers().end_chat(&caller.org, chat).await;
     lease.switch(message).await?;
     drop(lease);
     app.events().chat_changed(&caller.org, chat, "branch");

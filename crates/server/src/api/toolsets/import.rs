@@ -1,5 +1,7 @@
 //! `POST /v1/orgs/{org}/toolsets/import`
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -14,6 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::ToolsetDetail;
 use super::arrive::{Arrived, ImportFrom, arrive};
 use super::get::detail;
+use super::view::tool_commands;
 use crate::access::caller::MayManage;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::QueryOf;
@@ -127,10 +130,15 @@ pub(crate) struct PlannedContainer {
     /// Whether it would be built from a folder of the bundle.
     builds: bool,
     command: Vec<String>,
+    /// What would be started in place of that, by the ids of the tools for which it is something else.
+    tool_commands: BTreeMap<String, Vec<String>>,
     /// Its variables, as they are written.
     env: Vec<String>,
     /// Whether it would reach the network.
     network: bool,
+    /// What it may use: `memory` in bytes, `milliCpus`, `pids`, `seconds`.
+    #[schema(value_type = Object)]
+    limits: serde_json::Value,
 }
 
 impl From<&Container> for PlannedContainer {
@@ -144,8 +152,10 @@ impl From<&Container> for PlannedContainer {
             image,
             builds,
             command: container.command.clone(),
+            tool_commands: tool_commands(&container.tools),
             env: container.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
             network: container.network,
+            limits: serde_json::json!(container.limits),
         }
     }
 }

@@ -1,35 +1,51 @@
 //! `POST /v1/orgs/{org}/toolsets/{id}/trust`
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
-use kitbag_model::Action;
+use kitbag_model::{Action, Installed, InstalledContainer};
 use kitbag_store::StoreError;
+use serde::Deserialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 use super::get::detail;
 use super::{ToolsetDetail, ToolsetPath};
 use crate::access::caller::MayManage;
-use crate::api::error::{ApiError, ErrorBody};
-use crate::api::input::PathOf;
+use crate::api::error::{ApiError, Code, ErrorBody};
+use crate::api::input::{MaybeJsonBody, PathOf};
 use crate::app::App;
+
+/// What was shown to whoever says yes.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct TrustShown {
+    /// The images that were shown, by the ids of containers: `movedTo`, else `imageId`, else null.
+    images: BTreeMap<String, Option<String>>,
+}
 
 /// Trust a toolset as it is now
 ///
 /// Its servers may start, the images of its containers may be fetched, built and run, its tools may do what its permissions name, and what it says about questions before calls counts. What a
-/// new version changes about that needs a new yes.
+/// new version changes about that needs a new yes. Say which images of containers were shown, and nothing is trusted if one of them is
+/// another by now (`CONFLICT`).
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/toolsets/{id}/trust", tag = "toolsets",
     params(ToolsetPath),
+    request_body = Option<TrustShown>,
     responses((status = 200, body = ToolsetDetail), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
 )]
 pub(crate) async fn trust_toolset(
     State(app): State<App>,
     caller: MayManage,
     PathOf(path): PathOf<ToolsetPath>,
+    MaybeJsonBody(shown): MaybeJsonBody<TrustShown>,
 ) -> Result<Json<ToolsetDetail>, ApiError> {
     let id = path.id()?;
     let mut tx = app.store().write(&caller.org).await?;
     let installed = tx.installed(&id).await?.ok_or_else(|| path.not_found())?;
+    check_shown(&shown, &installed)?;
     let gone = |error: StoreError| match error {
         StoreError::Reference => path.not_found(),
         other => other.into(),
@@ -44,4 +60,23 @@ pub(crate) async fn trust_toolset(
     tx.commit().await?;
     app.tools_changed(&caller.org, id.as_str(), "trust").await;
     detail(&app, &caller.org, &id, true).await?.map(Json).ok_or_else(|| path.not_found())
+}
+
+/// Any call may find that a name means another image, between a look and the yes: nobody is to trust what they did not see.
+fn check_shown(shown: &TrustShown, installed: &Installed) -> Result<(), ApiError> {
+    let now =
+        |one: &InstalledContainer| one.moved_to.clone().or_else(|| one.pinned.as_ref().map(|pinned| pinned.id.clone()));
+    let other = shown.images.iter().find(|(id, image)| match (installed.container(id), image) {
+        (None, _) => true,
+        // Nobody knew which image it is, and it was found since: that is the one that was trusted then.
+        (Some(one), None) => one.moved_to.is_some(),
+        (Some(one), Some(image)) => now(one).as_ref() != Some(image),
+    });
+    match other {
+        None => Ok(()),
+        Some((id, _)) => {
+            let message = format!("the image of the container {id} is not the one that was shown; look at it again");
+            Err(ApiError::new(Code::Conflict, message).with_details(json!({ "container": id })))
+        }
+    }
 }

@@ -1,6 +1,10 @@
 //! Toolsets as the API shows them.
 
-use kitbag_model::{AdoptedFrom, ImageSource, Installed, InstalledContainer, InstalledSkill, SourceType, Toolset};
+use std::collections::BTreeMap;
+
+use kitbag_model::{
+    AdoptedFrom, ContainerTool, ImageSource, Installed, InstalledContainer, InstalledSkill, SourceType, Toolset,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -130,6 +134,8 @@ pub(crate) struct ContainerView {
     #[schema(required)]
     build: Option<String>,
     command: Vec<String>,
+    /// What is started in place of that, by the ids of the tools for which it is something else.
+    tool_commands: BTreeMap<String, Vec<String>>,
     /// The names of its variables.
     env_names: Vec<String>,
     /// Whether it reaches the network.
@@ -168,6 +174,7 @@ impl ContainerView {
             image,
             build,
             command: container.command.clone(),
+            tool_commands: tool_commands(one.tools()),
             env_names: container.env.keys().cloned().collect(),
             network: container.network,
             limits: serde_json::json!(container.limits),
@@ -180,6 +187,12 @@ impl ContainerView {
             tools: one.tools().iter().map(|tool| tool.id.to_string()).collect(),
         }
     }
+}
+
+/// The commands of tools that have one of their own.
+pub(super) fn tool_commands(tools: &[ContainerTool]) -> BTreeMap<String, Vec<String>> {
+    let own = tools.iter().filter(|tool| !tool.command.is_empty());
+    own.map(|tool| (tool.id.to_string(), tool.command.clone())).collect()
 }
 
 /// A file of a toolset.

@@ -38,8 +38,6 @@ pub(crate) async fn checkout_workspace(
     let lease = app.workspaces().edit(&caller.org, chat).await?;
     lease.active().await.map_err(explain(chat))?;
     let target = lease.manifest(manifest_id(&body.manifest_id)?).await.map_err(explain(chat))?;
-    // What stays in a container works on what was there before.
-    app.containers().end_chat(&caller.org, chat).await;
     let manifest = lease.checkout(&target).await.map_err(explain(chat))?;
     let entries = lease.entries(manifest.root).await.map_err(explain(chat))?;
     Ok(Json(ManifestView::new(manifest, entries)))
