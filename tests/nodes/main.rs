@@ -14,6 +14,7 @@ mod database;
 mod dying;
 mod heard;
 mod kit;
+mod many;
 mod misled;
 mod servers;
 mod sessions;
