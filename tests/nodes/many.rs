@@ -14,7 +14,7 @@ async fn who_clears_up_after_a_dead_node_stays_alive_itself() {
     // What is done for each of them takes longer than a node may be silent.
     installation
         .database
-        .change("INSERT INTO organizations (id, created_at) SELECT 'o' || n, now() FROM generate_series(1, 4000) n")
+        .change("INSERT INTO organizations (id, created_at) SELECT 'o' || n, now() FROM generate_series(1, 1200) n")
         .await;
     first.signal(Signal::KILL);
     first.wait();

@@ -19,6 +19,8 @@ use crate::collector::{Collector, Span};
 
 const LOCAL: &str = "/v1/orgs/local";
 const SECRET: &str = "s3cr3t-of-the-arguments";
+/// All nodes of an installation have one.
+const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a99887766";
 /// What a client has of a trace of its own.
 const THEIRS: &str = "0af7651916cd43dd8448eb211c80319c";
 
@@ -167,7 +169,7 @@ async fn a_request_at_the_wrong_node_is_one_trace_through_both() {
     let [first, second] = [0, 1].map(|node: usize| {
         let program = Program::new(BINARY, folders[node].path())
             .env("KITBAG_DATABASE", url.expose())
-            .env("KITBAG_MASTER_KEY", &"5e".repeat(32))
+            .env("KITBAG_MASTER_KEY", MASTER_KEY)
             .env("KITBAG_ADVERTISE", "http://127.0.0.1:0")
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url)
             .env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
