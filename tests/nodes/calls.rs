@@ -5,7 +5,7 @@ use kitbag_testkit::Answer;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::kit::{CHATS, begin, calls, command, new_chat, nodes, output, over, until_there};
+use crate::kit::{CHATS, begin, calls, command, new_chat, nodes, output, over, until, until_there};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_chat_go_to_any_node_and_never_interleave() {
@@ -57,6 +57,32 @@ async fn a_call_is_decided_followed_and_cancelled_at_another_node() {
     let ended = second.post(&format!("{begun}/cancel"), &json!({})).await.expect(200);
     assert_eq!(ended["error"]["code"], "CANCELLED", "{ended}");
     assert_eq!(over(&first, &begun).await["error"]["code"], "CANCELLED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_at_a_time_are_counted_over_all_nodes() {
+    let (_installation, [first, second]) = nodes::<2>().await;
+    let settings = first.request(Method::PUT, "/v1/orgs/local/settings");
+    Answer::of(settings.json(&json!({ "quotas": { "concurrentCalls": 2 } }))).await.expect(200);
+    let mut chats = Vec::new();
+    for server in [&first, &second, &second] {
+        chats.push(new_chat(server).await);
+    }
+    let begun = begin(&first, &chats[0], "sleep 600").await;
+    let other = begin(&second, &chats[1], "sleep 600").await;
+    // Two run, one at each; a third may run nowhere.
+    for server in [&first, &second] {
+        let refused = command(server, &chats[2], "true").await;
+        refused.expect_error(429, "QUOTA_EXCEEDED");
+        assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    }
+    first.post(&format!("{begun}/cancel"), &json!({})).await.expect(200);
+    let done = until("there is a place", async || {
+        let answer = command(&second, &chats[2], "echo a place").await;
+        (answer.status != 429).then_some(answer)
+    });
+    assert_eq!(output(done.await), "a place");
+    second.post(&format!("{other}/cancel"), &json!({})).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

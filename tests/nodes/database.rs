@@ -1,6 +1,7 @@
-//! A database that goes away and comes back.
+//! A database that goes away, or says nothing any more, and comes back.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 
 use kitbag_testkit::cluster::APP;
@@ -9,28 +10,42 @@ use tokio::sync::watch;
 
 use crate::kit::{CHATS, Installation, ask_nobody, begin, command, new_chat, output, over, until, until_there};
 
+/// What is done with what is said on a way.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum State {
+    Open,
+    /// It stays where it is, and nobody is told.
+    Silent,
+    Cut,
+}
+
 /// A way to the database that can be cut.
 struct Way {
     folder: tempfile::TempDir,
-    open: watch::Sender<bool>,
+    state: watch::Sender<State>,
 }
 
 impl Way {
     fn to(socket: PathBuf) -> Arc<Self> {
-        let way = Arc::new(Self { folder: tempfile::tempdir().unwrap(), open: watch::Sender::new(true) });
+        let way = Arc::new(Self { folder: tempfile::tempdir().unwrap(), state: watch::Sender::new(State::Open) });
         let listener = UnixListener::bind(way.folder.path().join(".s.PGSQL.5432")).unwrap();
-        let open = way.open.clone();
+        let state = way.state.clone();
         tokio::spawn(async move {
             while let Ok((mut inner, _)) = listener.accept().await {
-                let (socket, mut open) = (socket.clone(), open.subscribe());
+                let (socket, mut state) = (socket.clone(), state.subscribe());
                 tokio::spawn(async move {
-                    if !*open.borrow_and_update() {
+                    if *state.borrow_and_update() == State::Cut {
                         return;
                     }
                     let mut outer = UnixStream::connect(&socket).await.unwrap();
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut inner, &mut outer) => {}
-                        _ = open.wait_for(|open| !*open) => {}
+                    let mut passing = pin!(tokio::io::copy_bidirectional(&mut inner, &mut outer));
+                    loop {
+                        let now = *state.borrow_and_update();
+                        tokio::select! {
+                            _ = &mut passing, if now == State::Open => return,
+                            _ = state.changed(), if now != State::Cut => {}
+                            else => return,
+                        }
                     }
                 });
             }
@@ -65,7 +80,7 @@ async fn nodes_without_their_database_say_so_and_recover() {
     until_there(&installation.folder(0).join("chats").join(&chats[0]).join("workspace/begun")).await;
 
     // Longer than a node may be silent.
-    way.open.send_replace(false);
+    way.state.send_replace(State::Cut);
     for server in &servers {
         until("it is not ready", async || (server.get("/readyz").await.status == 503).then_some(())).await;
         let refused = server.get(CHATS).await;
@@ -73,7 +88,7 @@ async fn nodes_without_their_database_say_so_and_recover() {
         assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
     }
     tokio::time::sleep(std::time::Duration::from_secs(4)).await;
-    way.open.send_replace(true);
+    way.state.send_replace(State::Open);
     for server in &servers {
         until("it is ready", async || (server.get("/readyz").await.status == 200).then_some(())).await;
     }
@@ -82,5 +97,40 @@ async fn nodes_without_their_database_say_so_and_recover() {
     assert_eq!(ended["status"], "success", "{ended}");
     for (server, chat) in servers.iter().rev().zip(&chats) {
         assert!(["during", "before"].contains(&&*output(command(server, chat, "cat file").await)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_whose_database_says_nothing_say_so_and_recover() {
+    let installation = Installation::new(2).await;
+    let url = installation.database.url(APP);
+    let way = Way::to(socket_of(url.expose()));
+    let servers = [0, 1].map(|node| installation.start_on(node, &way.url(url.expose()), &[]));
+    ask_nobody(&servers[0]).await;
+    let chats = [new_chat(&servers[0]).await, new_chat(&servers[1]).await];
+    for (server, chat) in servers.iter().zip(&chats) {
+        output(command(server, chat, "echo before >file").await);
+    }
+    // Nothing is closed, and nothing comes back: longer than a connection is waited for, and than a node may be silent.
+    way.state.send_replace(State::Silent);
+    for server in &servers {
+        until("it is not ready", async || (server.get("/readyz").await.status == 503).then_some(())).await;
+        let refused = server.get(CHATS).await;
+        refused.expect_error(503, "UNAVAILABLE");
+        assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    }
+    way.state.send_replace(State::Open);
+    for server in &servers {
+        until("it is ready", async || (server.get("/readyz").await.status == 200).then_some(())).await;
+    }
+    for (server, chat) in servers.iter().rev().zip(&chats) {
+        let file = until("the chat can be used", async || {
+            let answer = command(server, chat, "cat file").await;
+            (answer.status == 200).then_some(answer)
+        });
+        assert_eq!(output(file.await), "before");
+    }
+    for server in &servers {
+        assert!(!server.log().contains("took this one for dead"), "all were away: {}", server.log());
     }
 }

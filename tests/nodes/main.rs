@@ -15,6 +15,7 @@ mod dying;
 mod fair;
 mod heard;
 mod kit;
+mod many;
 mod misled;
 mod servers;
 mod sessions;

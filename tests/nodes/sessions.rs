@@ -5,7 +5,7 @@ use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::kit::{CHATS, begin, command, new_chat, nodes, output, until};
+use crate::kit::{CHATS, Installation, ask_nobody, begin, command, new_chat, nodes, output, until, until_there};
 
 const REVISION: &str = "2025-06-18";
 
@@ -76,4 +76,36 @@ async fn a_session_is_found_from_every_node_and_its_calls_run_where_the_chat_is(
     .await;
     let session = open(&first, &token, &chat).await;
     assert!(result(say(&first, &token, Some(&session), &chat, &call("cat file")).await).contains("kept"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_chat_is_elsewhere_may_take_longer_than_a_request_and_than_a_lease() {
+    let installation = Installation::new(2).await;
+    let [first, second] = [0, 1].map(|node| installation.start(node, &["--request-timeout-seconds", "1"]));
+    ask_nobody(&first).await;
+    let chat = new_chat(&first).await;
+    output(command(&first, &chat, "true").await);
+    let session = open(&second, &second.token, &chat).await;
+    // Longer than it is waited for somebody who may hold the chat, too.
+    let long = call("sleep 8; echo done >>file; cat file");
+    let said = result(say(&second, &second.token, Some(&session), &chat, &long).await);
+    assert!(said.contains("done") && !said.contains("\"isError\":true"), "{said}");
+    let calls = second.get(&format!("{CHATS}/{chat}/tool-calls")).await.expect(200);
+    let all = calls["items"].as_array().unwrap();
+    assert!(all.len() == 2 && all.iter().all(|call| call["status"] == "success"), "{calls}");
+    assert_eq!(output(command(&second, &chat, "cat file").await), "done", "it ran once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn that_a_chat_has_too_many_calls_where_it_is_held_is_told() {
+    let installation = Installation::new(2).await;
+    let (first, second) = (installation.start(0, &["--max-queue-per-chat", "1"]), installation.start(1, &[]));
+    ask_nobody(&first).await;
+    let chat = new_chat(&first).await;
+    let session = open(&second, &second.token, &chat).await;
+    let begun = begin(&first, &chat, "touch begun; sleep 600").await;
+    until_there(&installation.folder(0).join("chats").join(&chat).join("workspace/begun")).await;
+    let said = result(say(&second, &second.token, Some(&session), &chat, &call("true")).await);
+    assert!(said.contains("QUOTA_EXCEEDED") && said.contains("1 calls of this chat run or wait"), "{said}");
+    second.post(&format!("{begun}/cancel"), &json!({})).await.expect(200);
 }

@@ -19,6 +19,8 @@ use crate::collector::{Collector, Span};
 
 const LOCAL: &str = "/v1/orgs/local";
 const SECRET: &str = "s3cr3t-of-the-arguments";
+/// All nodes of an installation have one.
+const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a99887766";
 /// What a client has of a trace of its own.
 const THEIRS: &str = "0af7651916cd43dd8448eb211c80319c";
 
@@ -157,6 +159,65 @@ async fn a_call_is_one_trace_down_to_the_server_and_to_the_worker() {
         assert!(!text.contains(secret), "{secret} was sent");
     }
     assert!(collector.headers().iter().all(|headers| headers["x-tenant"] == "seven"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_at_the_wrong_node_is_one_trace_through_both() {
+    let (collector, database) = (Collector::start().await, TestDatabase::postgres().await);
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let url = database.url(kitbag_testkit::cluster::APP);
+    let [first, second] = [0, 1].map(|node: usize| {
+        let program = Program::new(BINARY, folders[node].path())
+            .env("KITBAG_DATABASE", url.expose())
+            .env("KITBAG_MASTER_KEY", MASTER_KEY)
+            .env("KITBAG_ADVERTISE", "http://127.0.0.1:0")
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url)
+            .env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
+        Server::start_program(&program, folders[node].path(), &["serve", "--listen", "127.0.0.1:0"])
+    });
+    let ask_nobody = json!({ "requiresConfirmation": false });
+    let path = format!("{LOCAL}/toolsets/builtin/overrides/run_command");
+    Answer::of(first.request(Method::PUT, &path).json(&ask_nobody)).await.expect(200);
+    let chat = new_chat(&first).await;
+    let body = json!({ "toolId": "run_command", "args": { "command": "true" } });
+    first.post(&format!("{LOCAL}/chats/{chat}/tool-calls"), &body).await.expect(200);
+
+    // Passed on as it came.
+    let request = second.request(Method::POST, &format!("{LOCAL}/chats/{chat}/tool-calls")).json(&body);
+    let call = Answer::of(request.header("traceparent", parent(THEIRS))).await.expect(200);
+    let made = collector.until("the call", |span| span.says("kitbag.call.id", &call["id"])).await;
+    let mut up = vec![made.clone()];
+    for _ in 0..2 {
+        up.push(collector.parent(up.last().unwrap()).await);
+    }
+    let names: Vec<&str> = up[1..].iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(
+        names, ["POST /v1/orgs/{org}/chats/{chat}/tool-calls"; 2],
+        "where it was asked for, and where it was answered"
+    );
+    assert_eq!((up[2].trace.as_str(), up[2].parent.as_str()), (THEIRS, "b7ad6b7169203331"));
+
+    // Asked for over MCP at one node, and run at the other.
+    let other = "2af7651916cd43dd8448eb211c80319e";
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+        "traceparent": parent(other),
+    });
+    let params = json!({ "name": "run_command", "arguments": { "command": "true" }, "_meta": meta });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let request = second.request(Method::POST, &format!("/mcp?chat={chat}")).json(&body);
+    let request = request.header("accept", "application/json, text/event-stream").header("mcp-method", "tools/call");
+    let answer =
+        request.header("mcp-protocol-version", "2026-07-28").header("mcp-name", "run_command").send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
+    let worked = collector.until("of its worker", |span| span.name == "python" && span.trace == other).await;
+    let mut up = vec![worked];
+    for _ in 0..4 {
+        up.push(collector.parent(up.last().unwrap()).await);
+    }
+    let names: Vec<&str> = up[1..].iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(names, ["call", "POST /internal/nodes/run-call", "call", "mcp tools/call"]);
+    assert_eq!(up[4].parent, "b7ad6b7169203331");
 }
 
 /// A machine that runs agents, ended with this value.

@@ -149,6 +149,20 @@ async fn a_server_has_one_holder_until_it_is_dead_or_gives_it_back() {
     nodes.give_back_server(&org, &more, &fence).await.unwrap();
     nodes.forget_servers(&org, &[key.to_string()]).await.unwrap();
     assert_eq!(claim_server(&nodes, &org, &more, other).await.epoch, 1, "it is as if it had never been");
+    // Nor of one whose holder never gave it back, and is gone.
+    let lost = ["one", "two", "three"].into_iter().find(|id| ![other, &*first.node].contains(id)).unwrap();
+    let gone: ServerKey = "gone~gone".parse().unwrap();
+    assert_eq!(claim_server(&nodes, &org, &gone, lost).await.epoch, 1);
+    nodes.forget_servers(&org, &[]).await.unwrap();
+    assert_eq!(claim_server(&nodes, &org, &gone, lost).await.epoch, 2, "its holder lives");
+    nodes.declare_dead(lost, true).await.unwrap();
+    nodes.forget_servers(&org, &[]).await.unwrap();
+    assert_eq!(claim_server(&nodes, &org, &gone, other).await.epoch, 1);
+    // Whoever does not know the number frees what is its own, and nothing else.
+    nodes.give_up_server(&org, &gone, "somebody").await.unwrap();
+    assert_eq!(nodes.server_holder(&org, &gone).await.unwrap().as_deref(), Some(other));
+    nodes.give_up_server(&org, &gone, other).await.unwrap();
+    assert_eq!(nodes.server_holder(&org, &gone).await.unwrap(), None);
     nodes.leave(other).await.unwrap();
     assert_eq!(nodes.server_holders(&org).await.unwrap(), []);
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use kitbag_model::Secret;
+use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
 use uuid::Uuid;
 
@@ -75,6 +76,27 @@ impl Cluster {
         launch(&self.folder, DURABLE);
     }
 
+    /// Stops all of its processes where they are until what comes back is dropped, as a machine that hangs does: connections stay, and nobody
+    /// answers. For [`Cluster::own`] alone.
+    pub fn pause(&self) -> Paused {
+        let text = fs::read_to_string(self.folder.join("data/postmaster.pid")).expect("the cluster runs");
+        let first: i32 = text.lines().next().and_then(|line| line.parse().ok()).expect("the number of its process");
+        // The first begins the others, so it goes first.
+        let mut all = vec![first];
+        signal(first, Signal::STOP);
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse::<i32>().ok());
+            if let (Some(parent), Ok(pid)) = (parent, entry.file_name().to_string_lossy().parse())
+                && parent == first
+            {
+                signal(pid, Signal::STOP);
+                all.push(pid);
+            }
+        }
+        Paused(all)
+    }
+
     /// How `role` reaches `database`.
     pub fn url(&self, role: &str, database: &str) -> Secret {
         let socket = self.folder.to_str().expect("a UTF-8 path").replace('/', "%2F");
@@ -111,6 +133,20 @@ impl Cluster {
         connection.close().await.unwrap();
         kitbag_store::migrate::migrate_postgres(&self.url(OWNER, TEMPLATE), APP).await.expect("the template migrates");
     }
+}
+
+/// Processes that are stopped where they are.
+pub struct Paused(Vec<i32>);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|pid| signal(*pid, Signal::CONT));
+    }
+}
+
+fn signal(pid: i32, signal: Signal) {
+    // One that ended meanwhile needs none.
+    let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
 }
 
 /// Runs SQL text that the test itself wrote.

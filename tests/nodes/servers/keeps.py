@@ -1,6 +1,7 @@
 """A server over pipes that keeps a value in its memory, and says what was done to it.
 
-The first argument is a file, to which it adds a line at each start (its process id) and for each request that was given up (`cancelled`).
+The first argument is a file, to which it adds a line at each start (its process id), for each request that was given up (`cancelled`), and
+whatever it is asked to note.
 """
 
 import json
@@ -9,7 +10,7 @@ import sys
 import threading
 
 lock = threading.Lock()
-tools = ["put", "get", "pid", "wait", "add"]
+tools = ["put", "get", "pid", "wait", "add", "note"]
 value = None
 stops = {}
 
@@ -36,6 +37,9 @@ def call(number, name, args, token):
         return text("kept")
     if name == "get":
         return text(value)
+    if name == "note":
+        note(args["line"])
+        return text("noted")
     if name == "pid":
         return text(os.getpid())
     if name == "add":

@@ -80,3 +80,20 @@ async fn a_node_that_was_thought_dead_ends_its_process_and_says_nothing_of_it() 
     assert_eq!(said(call(old, &chats[0], "get", json!({})).await), "new");
     assert_eq!((notes.started().len(), the_only_one(&notes).await), (2, second));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_paused_node_asked_is_given_up_when_it_is_dead() {
+    let (_installation, servers) = nodes::<2>().await;
+    let notes = Notes::new();
+    let holder = add(&servers, 0, &notes).await;
+    let asks = &servers[other(&servers, holder)];
+    let chat = new_chat(asks).await;
+    let begun = begin_to_wait(asks, &chat, &notes, ("begun", 600.0)).await;
+    // Its connection stays open, and nobody is there.
+    asks.signal(Signal::STOP);
+    until("the server was told", async || notes.lines().contains(&"cancelled".to_owned()).then_some(())).await;
+    asks.signal(Signal::CONT);
+    assert_eq!(over(&servers[holder], &begun).await["error"]["code"], "INTERRUPTED");
+    let first = notes.started()[0];
+    assert_eq!(pid(asks, &chat).await, first, "it is led there again");
+}

@@ -10,7 +10,7 @@ use crate::kit::{new_chat, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_reconnected_changed_turned_off_renamed_and_removed_at_any_node() {
-    let (_installation, servers) = nodes::<3>().await;
+    let (installation, servers) = nodes::<3>().await;
     let notes = Notes::new();
     let has = add(&servers, 2, &notes).await;
     let asks = &servers[other(&servers, has)];
@@ -48,8 +48,14 @@ async fn a_server_is_reconnected_changed_turned_off_renamed_and_removed_at_any_n
     let fourth = pid(asks, &chat).await;
     assert_eq!((pid(&servers[has], &chat).await, the_only_one(&notes).await), (fourth, fourth));
 
-    // Another name is another server to all nodes: its process is started anew, when the one before has ended.
-    put(json!({ "id": "other" })).await;
+    // Another name is another server to all nodes: its process is started anew, when the one before has ended. What it keeps goes along.
+    let has = holder(&servers, fourth);
+    let kept = |key: &str| installation.folder(has).join("servers").join(key).join("kept");
+    std::fs::create_dir_all(kept("keeps~keeps").parent().unwrap()).unwrap();
+    std::fs::write(kept("keeps~keeps"), "kept").unwrap();
+    let request = servers[other(&servers, has)].request(Method::PUT, KEEPS);
+    Answer::of(request.json(&json!({ "id": "other" }))).await.expect(200);
+    assert_eq!(std::fs::read_to_string(kept("other~other")).unwrap(), "kept");
     let body = json!({ "toolId": "mcp:other~other:pid", "args": {} });
     let answer = asks.post(&crate::kit::calls(&chat), &body).await;
     let fifth: i32 = said(answer).parse().unwrap();

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::kit::{Installation, calls, until};
 
-const SERVERS: &str = "/v1/orgs/local/mcp-servers";
+pub(crate) const SERVERS: &str = "/v1/orgs/local/mcp-servers";
 const KEEPS: &str = "/v1/orgs/local/mcp-servers/keeps";
 
 /// What a server that keeps a value notes.
-struct Notes(tempfile::TempDir);
+pub(crate) struct Notes(tempfile::TempDir);
 
 impl Notes {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
@@ -40,11 +40,11 @@ impl Notes {
         own.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
     }
 
-    fn launch(&self) -> Value {
+    pub(crate) fn launch(&self) -> Value {
         json!({ "id": "keeps", "command": "python3", "args": self.args(&[]), "requiresConfirmation": false })
     }
 
-    fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.path()).unwrap_or_default();
         text.lines().map(ToOwned::to_owned).collect()
     }

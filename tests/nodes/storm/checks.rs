@@ -82,6 +82,24 @@ pub(crate) async fn chat(server: &Server, chat: &str, said: &Said) {
     }
 }
 
+/// What an MCP server noted: everything that was acknowledged, and nothing twice, whoever had its process. The records say the same.
+pub(crate) async fn notes(server: &Server, chat: &str, said: &Said, noted: &[String]) {
+    let records = all(server, &format!("{CHATS}/{chat}/tool-calls")).await;
+    let mut done = 0;
+    for (_, line, is_acknowledged) in said.notes.lock().unwrap().iter().filter(|(of, ..)| of == chat) {
+        let times = noted.iter().filter(|one| *one == line).count();
+        let records: Vec<&Value> = records.iter().filter(|record| record["args"]["line"] == **line).collect();
+        assert!(times <= 1 && records.len() <= 1, "{line} was noted {times} times: {records:?}");
+        let is_success = records.iter().any(|record| record["status"] == "success");
+        if *is_acknowledged {
+            assert!(times == 1 && is_success, "{line} was acknowledged, and noted {times} times: {records:?}");
+            done += 1;
+        }
+        assert!(!is_success || times == 1, "{line} is recorded as done, and was not noted: {records:?}");
+    }
+    assert!(done > 5, "there was something to lose");
+}
+
 /// Every run that was acknowledged ends, once.
 pub(crate) async fn runs(client: &Client, parts: &Parts) {
     let runs = client.said.runs.lock().unwrap().clone();

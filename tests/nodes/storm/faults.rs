@@ -1,4 +1,4 @@
-//! What breaks: nodes are killed and paused, machines killed, the database crashes, the bucket is out of reach.
+//! What breaks: nodes and machines are killed and paused, the database crashes or says nothing, the bucket is out of reach.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) struct Use {
 /// Starts a node behind its port.
 pub(crate) fn start(installation: &Installation, node: usize, port: u16) -> Server {
     let listen = format!("127.0.0.1:{port}");
-    installation.start(node, &["--listen", &listen, "--executor-lease-seconds", "4"])
+    installation.start(node, &["--listen", &listen, "--executor-lease-seconds", "4", "--strict-records"])
 }
 
 impl Parts {
@@ -69,7 +69,7 @@ impl Parts {
     /// Everything else breaks once a round, in another order each time.
     pub(crate) async fn break_the_rest(&self, mut dice: Dice, rounds: u64) {
         for _ in 0..rounds {
-            let mut faults = ["machine", "database", "bucket"];
+            let mut faults = ["machine", "silent machine", "database", "silent database", "bucket"];
             dice.shuffle(&mut faults);
             for fault in faults {
                 sleep(Duration::from_millis(dice.within(500..2500))).await;
@@ -81,6 +81,19 @@ impl Parts {
                         machine.kill();
                         sleep(away).await;
                         machine.start();
+                    }
+                    "silent machine" => {
+                        let machine = self.machines[dice.within(0..2) as usize].lock().await;
+                        machine.signal(Signal::STOP);
+                        // Long enough to be given up, most times.
+                        sleep(Duration::from_secs(2) + away).await;
+                        machine.signal(Signal::CONT);
+                    }
+                    "silent database" => {
+                        let _down = self.is_up.write().await;
+                        let paused = tokio::task::block_in_place(|| self.cluster.pause());
+                        sleep(Duration::from_secs(2) + away).await;
+                        drop(paused);
                     }
                     "database" => {
                         let _down = self.is_up.write().await;

@@ -25,6 +25,8 @@ pub(crate) struct Client {
 pub(crate) struct Said {
     /// Lines that a tool was to append, and whether that was acknowledged.
     pub(crate) lines: Mutex<Vec<(String, String, bool)>>,
+    /// Lines that an MCP server was to note, and whether that was acknowledged.
+    pub(crate) notes: Mutex<Vec<(String, String, bool)>>,
     /// Messages, with their texts.
     pub(crate) messages: Mutex<Vec<(String, Value)>>,
     /// Files, with the states and the hashes that were told.
@@ -119,6 +121,18 @@ impl Client {
         while !self.is_over() {
             self.append(&chat, mcp_name.as_deref()).await;
             tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+    }
+
+    /// Has an MCP server, whose process is one of the nodes', note lines.
+    pub(crate) async fn note_all(self, chat: String) {
+        while !self.is_over() {
+            let line = self.unique("note");
+            let body = json!({ "toolId": "mcp:keeps~keeps:note", "args": { "line": line } });
+            let request = self.request(Method::POST, &calls(&chat)).json(&body);
+            let is_done = self.acknowledged("note", request).await.is_some();
+            self.said.notes.lock().unwrap().push((chat.clone(), line, is_done));
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use kitbag_testkit::Server;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::kit::BINARY;
@@ -50,6 +51,13 @@ impl Machine {
         if let Some(mut running) = self.running.take() {
             running.kill().unwrap();
             running.wait().unwrap();
+        }
+    }
+
+    /// Stops it where it is, or lets it go on. Its agents go on.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(running) = &self.running {
+            kill_process(Pid::from_child(running), signal).unwrap();
         }
     }
 

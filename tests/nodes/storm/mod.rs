@@ -1,5 +1,5 @@
-//! Everything at once, and all of it breaks: three nodes behind a balancer on a PostgreSQL that crashes and a bucket that goes away, two
-//! machines that run agents, clients that never stop. What was acknowledged is there, once.
+//! Everything at once, and all of it breaks: three nodes behind a balancer on a PostgreSQL that crashes and hangs and a bucket that goes away, two
+//! machines that run agents, an MCP server whose process is now one node's and now another's, clients that never stop. What was acknowledged is there, once.
 //!
 //! `KITBAG_STORM_ROUNDS` says how long, `KITBAG_STORM_SEED` repeats the faults of another time.
 
@@ -20,6 +20,7 @@ use tokio::sync::{Mutex, RwLock};
 
 use crate::balancer::{Balancer, free_port};
 use crate::kit::{Installation, import, new_chat, until};
+use crate::servers::{Notes, SERVERS};
 use dice::Dice;
 use faults::{Parts, Use, start};
 use load::{Client, Said};
@@ -65,6 +66,8 @@ async fn what_was_acknowledged_in_a_storm_is_there_and_happened_once() {
     let servers: Vec<Server> = (0..NODES).map(|node| start(&installation, node, ports[node])).collect();
     let token = servers[0].token.clone();
     import(&servers[0], MANIFEST, &[("tools/t.py", TOOL)]).await;
+    let notes = Notes::new();
+    servers[0].post(SERVERS, &notes.launch()).await.expect(201);
     let balancer = Balancer::start(&ports, Duration::from_secs(1));
     balancer.is_there().await;
     let client = Client {
@@ -92,6 +95,7 @@ async fn what_was_acknowledged_in_a_storm_is_there_and_happened_once() {
         working.spawn(client.clone().append_all(chat.clone(), None));
         working.spawn(client.clone().append_all(chat.clone(), Some(name.clone())));
         working.spawn(client.clone().write_all(chat.clone()));
+        working.spawn(client.clone().note_all(chat.clone()));
     }
     working.spawn(client.clone().run_all());
     let broken = async {
@@ -126,6 +130,7 @@ async fn what_was_acknowledged_in_a_storm_is_there_and_happened_once() {
         for node in &parts.nodes {
             checks::chat(&*node.lock().await, chat, &client.said).await;
         }
+        checks::notes(&*parts.nodes[0].lock().await, chat, &client.said, &notes.lines()).await;
     }
     assert!(most.files < MOST.files && most.kilobytes < MOST.kilobytes, "{most:?} is more than {MOST:?}");
 

@@ -111,7 +111,8 @@ impl Handle {
 
     /// Whether another node may have to wait until something of it has ended.
     pub(super) fn holds(&self) -> bool {
-        self.link.state().lease.is_some()
+        let state = self.link.state();
+        state.lease.is_some() || state.sought.is_some()
     }
 
     /// Why there is no connection that another node could use, if nobody wants it to be started.

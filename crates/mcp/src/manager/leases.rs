@@ -15,6 +15,10 @@ pub trait Leases: Send + Sync {
     /// Where the process is to be. Waits for a node that is not there until it is or is known to be dead; `wanted` says whether this node
     /// takes the server if nobody has it, and is looked at when it matters.
     fn find<'a>(&'a self, server: Sought<'a>, wanted: &'a AtomicBool) -> Boxed<'a, Result<Place, String>>;
+
+    /// Frees a server that this node may hold without knowing it: it looked for it, and did not hear how that went. Called when nothing of
+    /// it runs here.
+    fn give_up<'a>(&'a self, org: &'a OrgId, key: &'a ServerKey) -> Boxed<'a, ()>;
 }
 
 /// A server whose process is looked for.

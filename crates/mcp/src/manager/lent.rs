@@ -24,6 +24,9 @@ use crate::transport::peer::Said;
 /// So many requests of one node may be under way.
 const MOST: usize = 4096;
 
+/// The code of what is refused because there is too much of it.
+const TOO_MUCH: i64 = -32000;
+
 /// So long another node has to let go of a connection that takes nothing new.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -161,8 +164,9 @@ impl Desk<'_> {
 
     fn asked(&mut self, id: u64, method: &str, params: Option<&RawValue>) {
         if self.working.len() >= MOST {
-            let error = CallError::Unheard("too much of this node is under way there".to_owned());
-            self.said.say(answer(id, Err(error)));
+            // Nobody heard of it, but to ask again would only be more of it.
+            let message = format!("{MOST} requests of this node are under way there; try again when some are over");
+            self.said.say(answer(id, Err(CallError::Refused { code: TOO_MUCH, message, data: None })));
             return;
         }
         let (stop, stopped) = watch::channel(false);
@@ -185,7 +189,8 @@ impl Desk<'_> {
         self.working.spawn(async move {
             let result = ask(&handle, &connection, call, token, &said).await;
             let result = result.map(|raw| redactor.raw(raw)).map_err(|error| redactor.error(error));
-            said.say(answer(id, result));
+            // The other node takes what it takes: what is large waits until what was before is gone.
+            said.say_in_turn(answer(id, result)).await;
             id
         });
     }
@@ -248,7 +253,9 @@ fn pass_on(said: &Said, redactor: &Redactor, token: &Value, params: Value) {
     if let Some(params) = params.as_object_mut() {
         params.insert("progressToken".to_owned(), token.clone());
     }
-    said.say(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }).to_string());
+    let line = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }).to_string();
+    // What comes next says as much.
+    let _ = said.say_if_it_fits(line);
 }
 
 /// An answer, in a line. What the server answered stays the text that it came as.
@@ -266,6 +273,18 @@ fn one_line(raw: &RawValue) -> String {
 
 fn all(questions: &Questions) -> MutexGuard<'_, Waiting> {
     questions.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A question that waits, for as long as somebody wants to know.
+struct Question {
+    all: Questions,
+    id: u64,
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        all(&self.all).remove(&self.id);
+    }
 }
 
 /// Whoever asks at the other node: the server's questions go there.
@@ -287,12 +306,11 @@ impl Answers for Asking {
         let (tell, answer) = oneshot::channel();
         all(&self.questions).insert(id, tell);
         let asked = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        self.said.say(asked.to_string());
-        let questions = Arc::clone(&self.questions);
+        let (said, waiting) = (self.said.clone(), Question { all: Arc::clone(&self.questions), id });
         Some(Box::pin(async move {
-            let answer = answer.await;
-            all(&questions).remove(&id);
-            answer.unwrap_or_else(|_| Err((-32603, "nobody is there any more".to_owned())))
+            let _waiting = waiting;
+            said.say_in_turn(asked.to_string()).await;
+            answer.await.unwrap_or_else(|_| Err((-32603, "nobody is there any more".to_owned())))
         }))
     }
 

@@ -118,6 +118,8 @@ pub(super) struct State {
     pub(super) stopping: bool,
     /// What says that its process is this node's, where it could be another's.
     pub(super) lease: Option<Arc<dyn Lease>>,
+    /// The name under which it was looked for, while it is not known how that went.
+    pub(super) sought: Option<ServerKey>,
     /// Whether another node has its process.
     pub(super) distant: bool,
 }
@@ -188,6 +190,7 @@ impl Link {
                 attempts: 0,
                 stopping: false,
                 lease: None,
+                sought: None,
                 distant: false,
             }),
         }

@@ -49,6 +49,10 @@ use handle::{Handle, Using};
 use link::{Ask, Shared};
 use org::Org;
 
+/// How long a call waits that nobody heard of before it is asked once more, the first time and at the most.
+const MOVING: Duration = Duration::from_millis(20);
+const LONGEST_MOVING: Duration = Duration::from_secs(1);
+
 /// Looks after servers. Clones are the same manager; with the last one everything ends.
 #[derive(Clone)]
 pub struct Manager {
@@ -141,26 +145,48 @@ impl Manager {
         answer
     }
 
-    async fn call_server(&self, org: &OrgId, key: &ServerKey, mut call: Call) -> Result<Box<RawValue>, ManagerError> {
-        let handle = self.handle(org, key)?;
+    async fn call_server(&self, org: &OrgId, key: &ServerKey, call: Call) -> Result<Box<RawValue>, ManagerError> {
+        let until = Instant::now() + call.deadline.min(self.inner.shared.settings.longest_call);
+        let (mut call, mut pause) = (call, MOVING);
+        loop {
+            match self.call_once(org, key, call, until).await {
+                Called::Over(answer) => return answer,
+                // It moves from one node to another just now; nobody heard of the call.
+                Called::Unheard(again, error) => call = Box::pin(wait_to_ask(again, error, until, pause)).await?,
+            }
+            pause = LONGEST_MOVING.min(2 * pause);
+        }
+    }
+
+    async fn call_once(&self, org: &OrgId, key: &ServerKey, mut call: Call, until: Instant) -> Called {
         let settings = &self.inner.shared.settings;
-        let began = Instant::now();
-        let deadline = call.deadline.min(settings.longest_call);
-        let using = match handle.try_enter() {
-            Some(using) => using,
-            // Boxed, as is what else few calls need: else every call has room for it.
-            None => tokio::select! {
-                using = Box::pin(handle.enter(settings.wait.min(deadline))) => using?,
-                () = stopped(&mut call) => return Err(CallError::Cancelled.into()),
-            },
+        let left = || until.saturating_duration_since(Instant::now());
+        let begun = async {
+            let handle = self.handle(org, key)?;
+            let using = match handle.try_enter() {
+                Some(using) => using,
+                // Boxed, as is what else few calls need: else every call has room for it.
+                None => tokio::select! {
+                    using = Box::pin(handle.enter(settings.wait.min(left()))) => using?,
+                    () = stopped(&mut call) => return Err(CallError::Cancelled.into()),
+                },
+            };
+            Ok((handle, using))
         };
-        call.deadline = deadline.saturating_sub(began.elapsed());
+        let (handle, using) = match begun.await {
+            Ok(begun) => begun,
+            Err(error) => return Called::Over(Err(error)),
+        };
+        call.deadline = left();
         let spare = using.connection.is_distant().then(|| again(&call));
         call.beside = call.beside.map(|company| Masked::wrap(company, &handle.link.redactor));
         // A server that cannot say whom it asks must not have to.
         let alone = match &call.beside {
             Some(company) if using.connection.asks() && !using.connection.is_stateless() => {
-                Some(Box::pin(handle.link.alone(company)).await?)
+                match Box::pin(handle.link.alone(company)).await {
+                    Ok(alone) => Some(alone),
+                    Err(error) => return Called::Over(Err(error.into())),
+                }
             }
             _ => None,
         };
@@ -169,13 +195,8 @@ impl Manager {
         let answer = answer.await;
         drop(alone);
         match (answer, spare) {
-            // It moves from one node to another just now; nobody heard of the call.
-            (Err(CallError::Unheard(_)), Some(mut call)) if began.elapsed() < deadline => {
-                drop(using);
-                call.deadline = deadline.saturating_sub(began.elapsed());
-                Box::pin(self.call_server(org, key, call)).await
-            }
-            (answer, _) => finish(&handle, using, answer),
+            (Err(error @ CallError::Unheard(_)), Some(call)) => Called::Unheard(call, error),
+            (answer, _) => Called::Over(finish(&handle, using, answer)),
         }
     }
 
@@ -299,6 +320,25 @@ impl Manager {
 
     fn change(&self) -> RwLockWriteGuard<'_, House> {
         self.inner.house.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What came of a call.
+enum Called {
+    Over(Result<Box<RawValue>, ManagerError>),
+    /// Nobody heard of it, so it can be asked once more.
+    Unheard(Call, CallError),
+}
+
+/// Waits before a call is asked once more that nobody heard of. Not if there is no time for that.
+async fn wait_to_ask(mut call: Call, error: CallError, until: Instant, pause: Duration) -> Result<Call, ManagerError> {
+    let pause = pace::jittered(pause);
+    if until.saturating_duration_since(Instant::now()) <= pause {
+        return Err(error.into());
+    }
+    tokio::select! {
+        () = tokio::time::sleep(pause) => Ok(call),
+        () = stopped(&mut call) => Err(CallError::Cancelled.into()),
     }
 }
 

@@ -128,9 +128,15 @@ impl Life {
     /// Nothing of it runs here any more: others may have it.
     async fn give_back(&mut self) {
         while self.closing.join_next().await.is_some() {}
-        let lease = self.link.state().lease.take();
+        let (lease, sought) = {
+            let mut state = self.link.state();
+            (state.lease.take(), state.sought.take())
+        };
         if let Some(lease) = lease {
             lease.give_back().await;
+        }
+        if let (Some(key), Some(leases)) = (sought, &self.link.shared.settings.leases) {
+            leases.give_up(&self.link.org, &key).await;
         }
     }
 
@@ -368,15 +374,29 @@ async fn open(
     if let (Endpoint::Stdio { .. }, Some(leases)) = (endpoint, &settings.leases) {
         let Some((key, mark)) = link.known_as() else { return Ok(None) };
         let sought = Sought { org: &link.org, key: &key, mark: &mark };
+        link.state().sought = Some(key.clone());
         let place = leases.find(sought, wanted).await;
-        {
+        let before = {
             let mut state = link.state();
             // What is not found is somewhere else, too.
             state.distant = matches!(place, Ok(Place::There(_)) | Err(_));
-            state.lease = match &place {
-                Ok(Place::Here(lease)) => Some(lease.clone()),
-                _ => None,
-            };
+            match &place {
+                Ok(Place::Here(lease)) => {
+                    state.sought = None;
+                    // It is the same with another number.
+                    state.lease = Some(lease.clone());
+                    None
+                }
+                Ok(_) => {
+                    state.sought = None;
+                    state.lease.take()
+                }
+                // What was held is still held, as far as anybody knows.
+                Err(_) => None,
+            }
+        };
+        if let Some(before) = before {
+            before.give_back().await;
         }
         match place.map_err(ConnectError::Failed)? {
             Place::Own => {}

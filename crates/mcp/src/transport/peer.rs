@@ -1,6 +1,7 @@
-//! The way to another node, one message a line: what is sent is kept until the other end takes it, within a limit, and whoever sends waits for
-//! nobody.
+//! The way to another node, one message a line: what is sent is kept until the other end takes it, within a limit. Whoever can wait for room
+//! waits; where nobody can, and there is none, the way ends.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Said {
     lines: mpsc::UnboundedSender<String>,
     waiting: Arc<AtomicUsize>,
+    /// Something was taken.
+    room: Arc<Notify>,
     /// Something could not be said: the rest would make no sense.
     broken: Arc<Notify>,
     limit: usize,
@@ -34,7 +37,8 @@ impl Said {
         let (lines, mut told) = mpsc::unbounded_channel::<String>();
         let waiting = Arc::new(AtomicUsize::new(0));
         let broken = Arc::new(Notify::new());
-        let (waits, breaks) = (Arc::clone(&waiting), Arc::clone(&broken));
+        let room = Arc::new(Notify::new());
+        let (waits, breaks, makes_room) = (Arc::clone(&waiting), Arc::clone(&broken), Arc::clone(&room));
         let writing = async move {
             while let Some(mut line) = told.recv().await {
                 let length = line.len();
@@ -48,21 +52,52 @@ impl Said {
                     () = breaks.notified() => return,
                 }
                 waits.fetch_sub(length, Ordering::AcqRel);
+                makes_room.notify_waiters();
             }
             let _ = timeout(PATIENCE, writer.shutdown()).await;
         };
-        (Self { lines, waiting, broken, limit }, writing)
+        (Self { lines, waiting, room, broken, limit }, writing)
     }
 
-    /// Says a line. False if nobody takes it, or too much waits already.
+    /// Says a line that nobody can wait for. False if nobody takes it, or too much waits already, which ends the way.
     pub(crate) fn say(&self, line: String) -> bool {
-        let length = line.len();
-        let before = self.waiting.fetch_add(length, Ordering::AcqRel);
-        let fits = before == 0 || before + length <= self.limit;
-        if !fits {
-            self.broken.notify_one();
+        match self.say_if_it_fits(line) {
+            Ok(said) => said,
+            Err(_) => {
+                self.broken.notify_one();
+                false
+            }
         }
-        fits && self.lines.send(line).is_ok()
+    }
+
+    /// The same for a line that may be left out, or said later: it comes back if there is no room for it.
+    pub(crate) fn say_if_it_fits(&self, line: String) -> Result<bool, String> {
+        let length = line.len();
+        let fits = |waiting: usize| {
+            let after = waiting.saturating_add(length);
+            (waiting == 0 || after <= self.limit).then_some(after)
+        };
+        match self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
+            Ok(_) => Ok(self.lines.send(line).is_ok()),
+            Err(_) => Err(line),
+        }
+    }
+
+    /// Says a line as soon as there is room for it. False if nobody takes it.
+    pub(crate) async fn say_in_turn(&self, mut line: String) -> bool {
+        loop {
+            let mut room = pin!(self.room.notified());
+            // It listens before it looks.
+            room.as_mut().enable();
+            line = match self.say_if_it_fits(line) {
+                Ok(said) => return said,
+                Err(line) => line,
+            };
+            tokio::select! {
+                () = room => {}
+                () = self.lines.closed() => return false,
+            }
+        }
     }
 }
 
@@ -120,10 +155,22 @@ impl Peer {
 impl Link for Peer {
     fn send(&self, message: Outgoing) -> Option<Lasting> {
         let said = self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        if !said.is_some_and(|said| said.say(message.body)) {
-            self.hub.close("the server that has it takes nothing any more, and too much waits for it");
-        }
-        None
+        let taken = said.map_or(Ok(false), |said| said.say_if_it_fits(message.body).map_err(|line| (said, line)));
+        let full = match taken {
+            Ok(true) => return None,
+            Ok(false) => None,
+            Err(full) => Some(full),
+        };
+        let hub = Arc::clone(&self.hub);
+        let Some((said, line)) = full else {
+            hub.close("the server that has it takes nothing any more");
+            return None;
+        };
+        Some(Lasting::new(async move {
+            if !said.say_in_turn(line).await {
+                hub.close("the server that has it takes nothing any more");
+            }
+        }))
     }
 
     fn ended(&self) -> Boxed<'_, ()> {
@@ -138,5 +185,43 @@ impl Link for Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.hub.close("nobody uses it any more");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt, BufReader};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_can_wait_for_room_waits_and_the_way_ends_for_nothing_else() {
+        let (here, there) = tokio::io::duplex(16);
+        let wire: Wire = Box::new(here);
+        let (_reader, writer) = tokio::io::split(wire);
+        let (said, writing) = Said::new(writer, 100);
+        let writing = tokio::spawn(writing);
+        // Each alone is as much as may wait; none of them is lost.
+        let all: Vec<String> = "abcdef".chars().map(|letter| letter.to_string().repeat(90)).collect();
+        let mut saying = tokio::task::JoinSet::new();
+        for line in &all {
+            let (said, line) = (said.clone(), line.clone());
+            saying.spawn(async move { said.say_in_turn(line).await });
+        }
+        let mut lines = BufReader::new(there).lines();
+        let mut came = Vec::new();
+        for _ in &all {
+            came.push(lines.next_line().await.unwrap().unwrap());
+        }
+        assert!(saying.join_all().await.into_iter().all(|said| said));
+        came.sort();
+        assert_eq!(came, all);
+
+        assert!(said.say("x".repeat(90)));
+        assert!(said.say_if_it_fits("y".repeat(90)).is_err(), "the other end takes nothing just now");
+        assert!(!writing.is_finished());
+        assert!(!said.say("z".repeat(90)), "it cannot wait");
+        writing.await.unwrap();
+        assert!(!said.say_in_turn("late".to_owned()).await, "nobody takes it");
     }
 }

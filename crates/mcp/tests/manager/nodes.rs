@@ -1,7 +1,7 @@
 //! Servers that several nodes share: two managers, a pipe between them, and somebody who says whose a server is.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use kitbag_mcp::connection::{Answers, Boxed, CallError, Hold};
 use kitbag_mcp::manager::{
     Change, Configured, Lease, Leases, Manager, ManagerError, NotLent, Place, Sought, Start, Status,
 };
-use kitbag_model::ServerKey;
+use kitbag_model::{OrgId, ServerKey};
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::watch;
 
 use crate::kit::{Kit, count, key, known, lives, request};
@@ -20,6 +21,9 @@ struct Town {
     /// Which of them has the server.
     holder: Mutex<Option<usize>>,
     given_back: watch::Sender<usize>,
+    given_up: watch::Sender<usize>,
+    /// Whether who takes it does not hear that it has it.
+    unheard: AtomicBool,
     /// Whether the holder can be sure of it.
     sure: watch::Sender<bool>,
     managers: Mutex<Vec<Manager>>,
@@ -38,6 +42,10 @@ impl Leases for Resident {
     fn find<'a>(&'a self, server: Sought<'a>, wanted: &'a AtomicBool) -> Boxed<'a, Result<Place, String>> {
         Box::pin(async move {
             loop {
+                if self.0.unheard.load(Ordering::SeqCst) {
+                    *self.0.holder.lock().unwrap() = Some(self.1);
+                    return Err("nobody heard whose it is".to_owned());
+                }
                 let holder = {
                     let mut holder = self.0.holder.lock().unwrap();
                     if holder.is_none() && wanted.load(Ordering::SeqCst) {
@@ -61,6 +69,13 @@ impl Leases for Resident {
                 }
             }
         })
+    }
+
+    fn give_up<'a>(&'a self, _: &'a OrgId, _: &'a ServerKey) -> Boxed<'a, ()> {
+        let mut holder = self.0.holder.lock().unwrap();
+        *holder = holder.filter(|holder| *holder != self.1);
+        self.0.given_up.send_modify(|times| *times += 1);
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -88,6 +103,8 @@ fn nodes(idle: Option<Duration>) -> (Arc<Town>, Kit, Kit) {
     let town = Arc::new(Town {
         holder: Mutex::default(),
         given_back: watch::Sender::new(0),
+        given_up: watch::Sender::new(0),
+        unheard: AtomicBool::new(false),
         sure: watch::Sender::new(true),
         managers: Mutex::default(),
     });
@@ -291,6 +308,10 @@ impl Leases for Nobody {
     fn find<'a>(&'a self, _: Sought<'a>, _: &'a AtomicBool) -> Boxed<'a, Result<Place, String>> {
         Box::pin(std::future::ready(Err("nobody knows".to_owned())))
     }
+
+    fn give_up<'a>(&'a self, _: &'a OrgId, _: &'a ServerKey) -> Boxed<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
@@ -310,4 +331,77 @@ async fn each_server_is_looked_for_from_the_start() {
             waited_for.remove(&key);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_may_hold_without_knowing_it_is_free_when_it_lets_go() {
+    let (town, one, other) = nodes(None);
+    let server = one.twin("app~a", &[]);
+    town.unheard.store(true, Ordering::SeqCst);
+    let mut one = one;
+    one.configure(&[&server]);
+    one.until("app~a", Status::Error).await;
+    assert_eq!(*town.holder.lock().unwrap(), Some(0), "it has it, and does not know");
+    town.unheard.store(false, Ordering::SeqCst);
+    one.configure(&[]);
+    let given_up = async { town.given_up.subscribe().wait_for(|times| *times > 0).await.map(|times| *times) };
+    tokio::time::timeout(crate::kit::NEVER, given_up).await.unwrap().unwrap();
+    assert_eq!(*town.holder.lock().unwrap(), None);
+    other.configure(&[&server]);
+    other.pid("app~a").await;
+    assert_eq!(*town.holder.lock().unwrap(), Some(1));
+}
+
+/// Leads everybody to a node that has heard of nothing. How often it was asked.
+struct Deaf(Arc<AtomicUsize>);
+
+impl Leases for Deaf {
+    fn shares(&self) -> bool {
+        true
+    }
+
+    fn find<'a>(&'a self, _: Sought<'a>, _: &'a AtomicBool) -> Boxed<'a, Result<Place, String>> {
+        let (near, far) = tokio::io::duplex(64 << 10);
+        let asked = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let (reader, mut writer) = tokio::io::split(far);
+            let hello = json!({ "version": "2025-11-25", "stateless": false, "serverInfo": {}, "instructions": null, "capabilities": { "tools": {} } });
+            writer.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
+            let mut lines = BufReader::new(reader).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let message: Value = serde_json::from_str(&line).unwrap();
+                let answer = match message["method"].as_str() {
+                    Some("tools/call") => {
+                        asked.fetch_add(1, Ordering::SeqCst);
+                        let error = json!({ "code": -32097, "message": "moved", "data": { "kind": "unheard" } });
+                        json!({ "jsonrpc": "2.0", "id": message["id"], "error": error })
+                    }
+                    _ => json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "tools": [] } }),
+                };
+                if !message["id"].is_null() && writer.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Box::pin(std::future::ready(Ok(Place::There(Box::new(near)))))
+    }
+
+    fn give_up<'a>(&'a self, _: &'a OrgId, _: &'a ServerKey) -> Boxed<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_nobody_hears_of_is_asked_again_with_pauses_and_not_for_ever() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let deaf = Arc::new(Deaf(Arc::clone(&asked)));
+    let kit = Kit::new(|settings| settings.leases = Some(deaf.clone()));
+    kit.configure(&[&lazy(kit.twin("app~a", &[]))]);
+    let mut call = request("pid", Map::new());
+    call.deadline = Duration::from_secs(2);
+    let answer = kit.manager.call(&kit.org, &key("app~a"), call).await;
+    assert!(matches!(answer, Err(ManagerError::Call(CallError::Unheard(_)))), "{answer:?}");
+    // Its pauses double: without them it would be thousands.
+    let asked = asked.load(Ordering::SeqCst);
+    assert!((2..20).contains(&asked), "{asked}");
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_model::{Audience, CallStatus, ChatId, OrgId, ToolCallId};
+use kitbag_model::{Audience, CallError, CallErrorCode, CallStatus, ChatId, OrgId, ToolCallId};
 use kitbag_python::Event;
+use kitbag_store::StoreError;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
@@ -13,7 +14,7 @@ use super::behind::Record;
 use super::live::Live;
 use super::run::RunError;
 use crate::api::error::{ApiError, Code};
-use crate::nodes::{CANCEL, NodeAnswer, RUN};
+use crate::nodes::{CANCEL, Handed, NodeAnswer, RUN};
 use crate::workspaces::WorkspaceError;
 
 /// How long is waited before a call that somebody may have ended is looked at again.
@@ -23,56 +24,97 @@ impl Calls {
     /// Has a call run at the node that holds its chat. Whether it did; if not, somebody else may hold the chat by now.
     pub(super) async fn run_elsewhere(&self, live: &Live, node: &str) -> Result<bool, RunError> {
         let (org, chat, id) = &live.key;
+        let (mut node, mut passed, mut alone) = (node.to_owned(), Passed::default(), None);
+        loop {
+            if let NodeAnswer::Failed(failed) = self.hand_over(live, &node, &mut passed).await {
+                return Err(RunError::NotTaken(failed));
+            }
+            // Only the record knows, also if the answer was lost.
+            let mut tx = self.0.store.read(org).await?;
+            let (call, at) = (tx.tool_call(*chat, *id).await?, tx.call_node(*chat, *id).await?);
+            drop(tx);
+            match (call, at) {
+                (None, _) => return Err(WorkspaceError::NoChat.into()),
+                (Some(call), _) if call.status != CallStatus::Running => {
+                    live.ended(Arc::new(call));
+                    return Ok(true);
+                }
+                // Nobody has taken it.
+                (Some(_), Some(at)) if *at == *self.0.nodes.id() => return Ok(false),
+                // It runs there for as long as that node lives: who asks for it again waits with whoever asked before.
+                (Some(_), Some(at)) if self.0.nodes.peer(&at).is_some() => (node, alone) = (at, None),
+                // That node is dead: somebody says so, and how the call ended.
+                (Some(_), _) => {
+                    let since = *alone.get_or_insert_with(Instant::now);
+                    if since.elapsed() > self.0.nodes.patience() {
+                        return Err(WorkspaceError::Lost.into());
+                    }
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Asks a node to run a call and waits until it did, passing on what is heard of it here, and there that it is to end.
+    async fn hand_over(&self, live: &Live, node: &str, passed: &mut Passed) -> NodeAnswer {
+        let (org, chat, id) = &live.key;
         let asking = self.0.nodes.ask(&self.0.servers, node, RUN, (org, *chat, *id), None);
         tokio::pin!(asking);
         let mut events = self.0.events.listen();
-        let (mut step, mut stopped) = (0, false);
-        let answer = loop {
+        loop {
             tokio::select! {
-                answer = &mut asking => break answer,
-                () = live.stopped(), if !stopped => {
-                    stopped = true;
+                answer = &mut asking => return answer,
+                () = live.stopped(), if !passed.stopped => {
                     let why = live.why().map(|why| why.message).unwrap_or_default();
-                    self.0.nodes.ask(&self.0.servers, node, CANCEL, (org, *chat, *id), Some(&why)).await;
+                    let told = self.0.nodes.ask(&self.0.servers, node, CANCEL, (org, *chat, *id), Some(&why)).await;
+                    passed.stopped = matches!(told, NodeAnswer::Done(_));
+                    if !passed.stopped {
+                        // It may not be there yet.
+                        sleep(PAUSE).await;
+                    }
                 }
                 event = events.recv() => {
                     if let (Ok(event), Some(company)) = (event, &live.company)
                         && event.name == "tool_call_progress"
                         && event.data.get("callId").and_then(Value::as_str) == Some(&id.to_string())
                     {
-                        step += 1;
+                        passed.steps += 1;
                         let fraction = event.data.get("fraction").and_then(Value::as_f64);
                         let message = event.data.get("message").and_then(Value::as_str).map(ToOwned::to_owned);
-                        company.heard(&Event::Progress { fraction, message }, step);
+                        company.heard(&Event::Progress { fraction, message }, passed.steps);
                     }
                 }
-            }
-        };
-        if answer == NodeAnswer::Refused {
-            return Ok(false);
-        }
-        // If that node is dead, somebody says so, and how the call ended.
-        let until = Instant::now() + self.0.nodes.patience();
-        loop {
-            let call = self.0.store.read(org).await?.tool_call(*chat, *id).await?;
-            match call {
-                None => return Err(WorkspaceError::NoChat.into()),
-                Some(call) if call.status != CallStatus::Running => {
-                    live.ended(Arc::new(call));
-                    return Ok(true);
-                }
-                Some(_) if Instant::now() > until => return Err(WorkspaceError::Lost.into()),
-                Some(_) => sleep(PAUSE).await,
             }
         }
     }
 
     /// Runs a call that another node recorded, to its end.
-    pub(crate) async fn run_for(&self, org: &OrgId, chat: ChatId, id: ToolCallId, from: &str) -> Result<(), ApiError> {
+    pub(crate) async fn run_for(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+        from: &str,
+    ) -> Result<Handed, ApiError> {
         let not_found = || ApiError::not_found("tool call", &id.to_string());
-        let call = self.0.store.read(org).await?.tool_call(chat, id).await?.ok_or_else(not_found)?;
+        let mut tx = self.0.store.read(org).await?;
+        let call = tx.tool_call(chat, id).await?.ok_or_else(not_found)?;
+        let at = tx.call_node(chat, id).await?;
+        drop(tx);
         if call.status != CallStatus::Running {
-            return Ok(());
+            return Ok(Handed::Looked);
+        }
+        // It was asked for before, and the answer was lost.
+        if let Some(live) = self.0.lives.find(org, chat, id) {
+            live.over().await;
+            return Ok(Handed::Looked);
+        }
+        let me = self.0.nodes.id();
+        if at.as_ref().is_some_and(|at| **at == *me) {
+            // Its end could not be recorded: it is known here from before its record says that it is here until it is over.
+            let why = CallError::new(CallErrorCode::Interrupted, WorkspaceError::Lost.to_string());
+            self.end_unrun(org, chat, id, &why).await.map_err(|error| ApiError::internal(&error))?;
+            return Ok(Handed::Looked);
         }
         // Whether its maker may see the tool was looked at where it was asked for.
         let callable = self.0.toolsets.callable(org, Audience::Everything, &call.tool_id).await?;
@@ -80,12 +122,18 @@ impl Calls {
             return Err(ApiError::new(Code::Conflict, "the tool was changed since this call was asked for"));
         }
         if let Err(error) = self.0.nodes.hold(org, chat).await {
-            return Err(ApiError::new(Code::Conflict, error.to_string()));
+            return Ok(Handed::Elsewhere(ApiError::new(Code::Conflict, error.to_string())));
         }
         let most = self.0.rules.of(org).await?.concurrent_calls();
-        let place = self.take_place(org, chat, id, &callable, None, most.as_ref())?;
+        let place = match self.take_place(org, chat, id, &callable, None, most.as_ref()) {
+            // This server stops, or the same was asked for at the same moment.
+            Err(error) if matches!(error.code(), Code::Unavailable | Code::Conflict) => {
+                return Ok(Handed::Elsewhere(error));
+            }
+            place => place?,
+        };
         let mut tx = self.0.store.write(org).await?;
-        let taken = tx.take_call(chat, id, from, &self.0.nodes.id()).await;
+        let taken = tx.take_call(chat, id, from, &me).await;
         let taken = match taken {
             Ok(true) => tx.commit_chat().await.map(|()| true),
             other => other,
@@ -94,13 +142,22 @@ impl Calls {
             Ok(true) => {}
             other => {
                 self.give_back(place);
-                other?;
-                return Err(ApiError::new(Code::Conflict, "the call is not that node's any more"));
+                return match other {
+                    Err(error) if !matches!(error, StoreError::LeaseLost) => Err(error.into()),
+                    _ => Ok(Handed::Looked),
+                };
             }
         }
         let live = place.live();
         self.start(place, Arc::new(call), callable, Record::Now).detach();
         live.over().await;
-        Ok(())
+        Ok(Handed::Looked)
     }
+}
+
+/// What was passed on of a call already.
+#[derive(Default)]
+struct Passed {
+    stopped: bool,
+    steps: u64,
 }

@@ -20,7 +20,7 @@ mod run;
 mod start;
 mod traced;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -173,6 +173,8 @@ struct Inner {
     lives: Lives,
     /// Who made the calls that wait for a yes, as far as they wait too.
     companies: Mutex<HashMap<ToolCallId, Arc<Company>>>,
+    /// When the time is up of calls that wait for a yes, as far as it is waited for that.
+    waited_for: Mutex<HashSet<(OrgId, Timestamp)>>,
     queue: Queue,
     pace: Pace,
     places: Places,
@@ -216,6 +218,7 @@ impl Calls {
             nodes,
             lives: Lives::default(),
             companies: Mutex::default(),
+            waited_for: Mutex::default(),
             queue: Queue::new(settings.max_queue_per_chat, settings.max_queue),
             pace: Pace::default(),
             places: Places::new(AT_ONCE),

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use kitbag_cas::CasError;
 use kitbag_mcp::lasting::Lasting;
-use kitbag_model::{
-    CallError, CallErrorCode, CallOutcome, CallStatus, ChatId, Entrypoint, Manifest, OrgId, ToolCall, ToolCallId,
-};
+use kitbag_model::{CallError, CallErrorCode, CallOutcome, ChatId, Entrypoint, Manifest, OrgId, ToolCall, ToolCallId};
 use kitbag_python::{Job, Program};
 use kitbag_runner::Ran;
 use kitbag_store::{StoreError, Taken};
@@ -29,6 +28,7 @@ use super::{Calls, Company, MOST_RESULT_BYTES, hear, traced};
 use crate::api::error::{ApiError, Code};
 use crate::containers::{Around, Contained};
 use crate::edge::words;
+use crate::nodes::Failed;
 use crate::ops::numbers;
 use crate::rules::Quota;
 use crate::toolsets::{Callable, Runs};
@@ -274,9 +274,16 @@ impl Calls {
     }
 
     /// It ended before it ran.
-    async fn end_unrun(&self, org: &OrgId, chat: ChatId, id: ToolCallId, why: &CallError) -> Result<(), RunError> {
+    pub(super) async fn end_unrun(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+        why: &CallError,
+    ) -> Result<(), RunError> {
         let mut tx = self.0.store.write(org).await?;
-        let ended = tx.end_call(chat, id, CallStatus::Running, why).await?;
+        // Another node may have taken it, which says how it ends.
+        let ended = tx.end_call_of(&self.0.nodes.id(), chat, id, why).await?;
         tx.commit().await?;
         ended.iter().for_each(|call| self.tell(org, call));
         Ok(())
@@ -328,6 +335,9 @@ pub(super) enum RunError {
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The node that holds the chat does not run it.
+    #[error("{}", .0.message)]
+    NotTaken(Failed),
     #[error("{0}")]
     Defect(String),
 }
@@ -338,6 +348,11 @@ impl RunError {
         match self {
             Self::Workspace(error @ (WorkspaceError::Cas(CasError::Limit { .. }) | WorkspaceError::NoRoom(_))) => {
                 CallError::new(CallErrorCode::QuotaExceeded, error.to_string())
+            }
+            Self::NotTaken(failed) => {
+                let is_too_much = failed.status == StatusCode::TOO_MANY_REQUESTS;
+                let code = if is_too_much { CallErrorCode::QuotaExceeded } else { CallErrorCode::Interrupted };
+                CallError::new(code, failed.message.as_str())
             }
             Self::Workspace(WorkspaceError::Cas(CasError::InUse { .. })) => {
                 CallError::new(CallErrorCode::Unavailable, "another process works with this workspace")

@@ -1,6 +1,8 @@
 //! What happens to calls by the clock: those that a crash cut off end at the next start, those that nobody decides about end in
 //! time.
 
+use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kitbag_model::{CallError, CallErrorCode, CallStatus, OrgId, Timestamp};
@@ -20,8 +22,10 @@ impl Calls {
     /// Ends calls that wait for a yes when their time is up, whoever asked for them.
     pub(crate) async fn look_after_waiting(&self) -> Result<(), StoreError> {
         for org in self.0.store.system().await?.organization_ids().await? {
-            self.expire(&org).await?;
             let ends = self.0.store.read(&org).await?.pending_ends().await?;
+            if ends.iter().any(|end| *end <= Timestamp::now()) {
+                self.expire(&org).await?;
+            }
             ends.into_iter().for_each(|end| self.expire_later(&org, Some(end)));
         }
         Ok(())
@@ -69,16 +73,27 @@ impl Calls {
     /// Does so when a call's time is up.
     pub(super) fn expire_later(&self, org: &OrgId, end: Option<Timestamp>) {
         let Some(end) = end else { return };
+        let key = (org.clone(), end);
+        // Somebody waits for that time already.
+        if !self.waited_for().insert(key.clone()) {
+            return;
+        }
         let left = end.as_datetime() - Timestamp::now().as_datetime();
         // Times have milliseconds: a little later it is over for sure.
         let left = Duration::try_from(left).unwrap_or_default() + Duration::from_millis(5);
         let (calls, org) = (self.clone(), org.clone());
         tokio::spawn(async move {
             tokio::time::sleep(left).await;
+            // Before it is looked at: what is asked for from here on waits for itself.
+            calls.waited_for().remove(&key);
             while let Err(error) = calls.expire(&org).await {
                 tracing::warn!(%error, "calls that nobody decided about could not be ended; trying again");
                 tokio::time::sleep(Duration::from_secs(5)).await;
             }
         });
+    }
+
+    fn waited_for(&self) -> MutexGuard<'_, HashSet<(OrgId, Timestamp)>> {
+        self.0.waited_for.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,7 +20,8 @@ use crate::transfer::takes_files;
 
 /// Whether a route waits for a tool, a server, or for what a toolset needs: those have deadlines of their own.
 fn takes_its_time(method: &Method, route: &str) -> bool {
-    if is_endpoint(route) {
+    // What one node asks another has the deadlines of what it is asked for, and the ways between them have none.
+    if is_endpoint(route) || route.starts_with("/internal/nodes/") {
         return true;
     }
     let route = route.strip_prefix("/v1/orgs/{org}").unwrap_or_default();

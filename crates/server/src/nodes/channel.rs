@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::http::{HeaderName, HeaderValue, Method, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kitbag_vault::Vault;
@@ -18,6 +18,9 @@ use crate::app::App;
 
 /// The seal.
 pub(crate) const SEAL: HeaderName = HeaderName::from_static("x-kitbag-node");
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// So old a seal may be, by whichever clock is ahead.
 const FRESH: Duration = Duration::from_secs(60);
@@ -43,6 +46,16 @@ pub(super) fn seal(
     let plain = format!("{} {} {client}", now(), nodes.id());
     let sealed = vault.seal(&["node", target, method.as_str(), path], plain.as_bytes());
     HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(sealed)).map_err(ApiError::internal)
+}
+
+/// Where in a trace the work of this moment is, as another node is told. None of it if nothing is traced.
+pub(super) fn trace() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let Some(context) = kitbag_trace::current() else { return headers };
+    headers.extend(HeaderValue::try_from(context.traceparent()).ok().map(|value| (TRACEPARENT, value)));
+    let state = context.tracestate().and_then(|state| HeaderValue::try_from(state).ok());
+    headers.extend(state.map(|value| (TRACESTATE, value)));
+    headers
 }
 
 /// Opens the seal of a request, which is then known to come from a node, for a client elsewhere.

@@ -30,7 +30,7 @@ const KEPT: usize = 1 << 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Says that a node did nothing about a request: it is about to stop, or the request was for another that was at its address before.
-const UNDONE: HeaderName = HeaderName::from_static("x-kitbag-undone");
+pub(super) const UNDONE: HeaderName = HeaderName::from_static("x-kitbag-undone");
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -121,6 +121,9 @@ async fn wanted(app: &App, request: &mut Request) -> Option<Wanted> {
     if let Some(tail) = route.strip_prefix("/v1/orgs/{org}/agent-runs/{run}") {
         return if ["/apply", "/workspace"].contains(&tail) { of_run(app, request).await } else { None };
     }
+    if route == "/v1/orgs/{org}/mcp-servers/{serverKey}" && *request.method() == Method::PUT {
+        return of_server(app, request).await;
+    }
     let tail = route.strip_prefix("/v1/orgs/{org}/chats/{chat}")?;
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
     if tail.is_empty() && request.method() != Method::DELETE {
@@ -140,6 +143,20 @@ async fn of_run(app: &App, request: &mut Request) -> Option<Wanted> {
     let org = shown(app, request, &org).await?;
     let run = app.store().read_beside(&org).await.ok()?.run(run).await.ok()??;
     Some(Wanted::Holder(org, run.chat_id))
+}
+
+/// A server is changed where its process is: the folder that it keeps is there, and goes along when it gets another name.
+async fn of_server(app: &App, request: &mut Request) -> Option<Wanted> {
+    let mut parts = request.uri().path().split('/').skip(3);
+    let (org, named) = (parts.next()?.to_owned(), parts.nth(1)?.to_owned());
+    let org = shown(app, request, &org).await?;
+    let held = app.nodes().servers_elsewhere(&org).await.ok()?;
+    let mut fit = held.into_iter().filter(|(key, _)| key.to_string() == named || key.server.as_str() == named);
+    match (fit.next(), fit.next()) {
+        (Some((_, node)), None) => Some(Wanted::Node(node)),
+        // Nobody has it, or it is not known which is meant; whoever answers says so.
+        _ => None,
+    }
 }
 
 /// The organisation of somebody who has shown that they may use it. The handler need not ask again.
@@ -289,6 +306,8 @@ impl<'a> Passing<'a> {
         let upgrade = self.parts.extensions.get::<OnUpgrade>().cloned().filter(|_| wants_websocket(&headers));
         without_connection(&mut headers);
         headers.insert(SEAL, seal);
+        // The hop is a part of the trace: what is done there belongs to what was asked here.
+        headers.extend(channel::trace());
         if upgrade.is_some() {
             speak_websocket(&mut headers);
         }

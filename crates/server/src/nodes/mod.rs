@@ -30,7 +30,8 @@ use crate::containers::Containers;
 pub(crate) use channel::{FromNode, SEAL};
 pub(crate) use forward::{Passed, pass_on, pass_to, pass_to_stage};
 pub(crate) use pulse::Beating;
-pub(crate) use remote::{APPLY, Answer as NodeAnswer, CANCEL, RUN, apply_here, cancel_here, run_here};
+use pulse::Steady;
+pub(crate) use remote::{APPLY, Answer as NodeAnswer, CANCEL, Failed, Handed, RUN, apply_here, cancel_here, run_here};
 pub(crate) use servers::{
     LEND, RECONNECT, RELEASE, SHOW, ServerLeases, lend_here, reconnect_here, release_here, show_here,
 };
@@ -78,6 +79,11 @@ struct Inner {
     has_peers: AtomicBool,
     /// Has the pulse beat at once.
     beat_now: Notify,
+    /// There may be something to do that the pulse does not wait for.
+    chores: Notify,
+    /// Goes on under another name, and knows nothing of what happened before.
+    is_anew: AtomicBool,
+    steady: Mutex<Steady>,
     draining: AtomicBool,
     client: OnceLock<reqwest::Client>,
 }
@@ -139,6 +145,9 @@ impl Nodes {
             peers: watch::Sender::new(Arc::default()),
             has_peers: AtomicBool::new(false),
             beat_now: Notify::new(),
+            chores: Notify::new(),
+            is_anew: AtomicBool::new(false),
+            steady: Mutex::new(Steady::new(Instant::now())),
             draining: AtomicBool::new(false),
             client: OnceLock::new(),
         }))
@@ -258,7 +267,12 @@ impl Nodes {
         let all = store.all().await?;
         let me = self.id();
         self.0.has_peers.store(all.iter().any(|node| *node.id != *me && !node.is_dead), Ordering::Relaxed);
-        self.0.peers.send_replace(all.into());
+        // Who waits for news of them hears of news only.
+        self.0.peers.send_if_modified(|known| {
+            let differs = **known != *all;
+            *known = all.into();
+            differs
+        });
         Ok(())
     }
 

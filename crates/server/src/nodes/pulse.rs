@@ -4,6 +4,8 @@
 //! all of them are late. Whoever learns that it was declared dead ends everything that it had begun, and goes on under another name.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kitbag_model::{CallError, CallErrorCode};
@@ -13,15 +15,45 @@ use uuid::Uuid;
 use super::Nodes;
 use crate::app::{App, WeakApp};
 
+/// Since when a node was heard of without a break, as far as it knows itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steady {
+    since: Instant,
+    last: Instant,
+}
+
+impl Steady {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { since: now, last: now }
+    }
+
+    /// It was heard of, by what it began to say then and has said by now. One that was itself away, or had to wait for long, begins anew.
+    fn renewed(&mut self, begun: Instant, now: Instant, period: Duration) {
+        if begun - self.last > 2 * period || now - begun > period {
+            self.since = now;
+        }
+        self.last = now;
+    }
+
+    /// It was not heard of.
+    fn broke(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    /// Whether it was heard of for all of this time, and is not away just now.
+    fn is_for(&self, lease: Duration, now: Instant, period: Duration) -> bool {
+        now - self.since > lease && now - self.last <= 2 * period
+    }
+}
+
 impl Nodes {
-    /// Beats for as long as there is somebody to beat for.
+    /// Beats for as long as there is somebody to beat for. It waits for nothing else than its beat: whatever takes longer the more there is
+    /// of it is a chore.
     pub(crate) async fn beat(self, app: WeakApp) {
         let Some(store) = self.0.store.clone() else { return };
         let lease = self.0.settings.lease;
-        let period = lease / 3;
-        let mut steady_since = Instant::now();
+        let period = self.period();
         let mut peers = self.0.peers.subscribe();
-        let mut known = self.names();
         loop {
             // Those who came or went are looked at at once.
             let woken = async {
@@ -35,26 +67,45 @@ impl Nodes {
             let begun = Instant::now();
             let renewed = tokio::time::timeout(lease, store.renew(&self.id(), lease)).await;
             match renewed {
-                Ok(Ok(true)) => drop(self.0.alive_until.send_replace(begun + lease)),
+                Ok(Ok(true)) => {
+                    self.0.alive_until.send_replace(begun + lease);
+                    self.steady().renewed(begun, Instant::now(), period);
+                }
                 Ok(Ok(false)) => {
                     self.begin_anew(&app).await;
-                    steady_since = Instant::now();
+                    self.steady().broke(Instant::now());
                 }
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the database could not be told that this node is alive");
-                    steady_since = Instant::now();
+                    self.steady().broke(Instant::now());
                 }
                 Err(_) => {
                     tracing::warn!("the database does not answer, and cannot be told that this node is alive");
-                    steady_since = Instant::now();
+                    self.steady().broke(Instant::now());
                 }
             }
-            let looked = async {
-                self.look_around().await?;
-                peers.mark_unchanged();
-                if steady_since.elapsed() > lease {
-                    self.look_after(&app).await?;
-                }
+            match tokio::time::timeout(lease, self.look_around()).await {
+                Ok(Ok(())) => self.0.chores.notify_one(),
+                Ok(Err(error)) => tracing::warn!(%error, "which nodes there are could not be read"),
+                Err(_) => tracing::warn!("the database does not answer, and does not say which nodes there are"),
+            }
+            peers.mark_unchanged();
+        }
+    }
+
+    /// Does what is to be done when nodes come and go, one after the other, beside the pulse: there is more of it the more organisations
+    /// there are, and a node that does not beat meanwhile is dead itself.
+    async fn do_chores(self, app: WeakApp) {
+        let Some(store) = self.0.store.clone() else { return };
+        let mut known = self.names();
+        loop {
+            self.0.chores.notified().await;
+            let Some(app) = app.upgrade() else { return };
+            if self.0.is_anew.swap(false, Ordering::SeqCst) {
+                app.everything_changed().await;
+            }
+            let done = async {
+                self.look_after(&app).await?;
                 let there = self.names();
                 if known.iter().any(|node| !there.contains(node)) {
                     // Whoever watched the time of calls that wait for a yes may be gone.
@@ -66,10 +117,24 @@ impl Nodes {
                 }
                 Ok::<_, StoreError>(())
             };
-            if let Err(error) = looked.await {
+            if let Err(error) = done.await {
                 tracing::warn!(%error, "the other nodes could not be looked after");
             }
         }
+    }
+
+    /// So often a node says that it is alive.
+    fn period(&self) -> Duration {
+        self.0.settings.lease / 3
+    }
+
+    fn steady(&self) -> MutexGuard<'_, Steady> {
+        self.0.steady.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this node may say that others are dead: it was not away itself.
+    fn may_judge(&self) -> bool {
+        self.steady().is_for(self.0.settings.lease, Instant::now(), self.period())
     }
 
     /// The nodes that there are.
@@ -82,7 +147,8 @@ impl Nodes {
         let Some(store) = &self.0.store else { return Ok(()) };
         let me = self.id();
         for node in self.peers().iter().filter(|node| *node.id != *me && (node.is_late || node.is_dead)) {
-            if store.declare_dead(&node.id, false).await? {
+            // Each time: what there was to do after the one before may have taken long, and this node may have slept.
+            if self.may_judge() && store.declare_dead(&node.id, false).await? {
                 self.clear_up_after(app, node).await?;
             }
         }
@@ -105,7 +171,7 @@ impl Nodes {
         let Some(store) = &self.0.store else { return Ok(()) };
         tracing::warn!(node = node.id, address = node.address, "a node is dead; what it had begun is ended");
         app.calls().cut_off(&node.id).await?;
-        // The pulse waits for no engine: a node that does not beat is dead itself.
+        // An engine may hang.
         let (containers, id) = (app.containers().clone(), node.id.clone());
         tokio::spawn(async move { containers.bury(&id).await });
         store.bury(&node.id).await?;
@@ -131,7 +197,7 @@ impl Nodes {
             chats = chats.len(),
             "another node took this one for dead; it ends what it had begun and goes on under another name"
         );
-        self.0.lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(chats.iter().cloned());
+        self.0.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(chats.iter().cloned());
         for turn in app.running_turns() {
             turn.cancel(crate::turns::Why::Lost);
         }
@@ -153,13 +219,14 @@ impl Nodes {
         // It goes on if the engine hangs; this node must come back all the same.
         let _ = tokio::time::timeout(self.0.settings.lease, ending).await;
         letting_go.await;
-        *self.0.id.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Uuid::now_v7().to_string().into();
+        *self.0.id.lock().unwrap_or_else(PoisonError::into_inner) = Uuid::now_v7().to_string().into();
         *self.0.joined.lock().await = false;
         while let Err(error) = self.join().await {
             tracing::warn!(%error, "this node cannot come back yet");
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        app.everything_changed().await;
+        self.0.is_anew.store(true, Ordering::SeqCst);
+        self.0.chores.notify_one();
     }
 }
 
@@ -177,9 +244,10 @@ impl App {
         let listening = nodes.listen().await?;
         nodes.join().await?;
         let beat = tokio::spawn(nodes.clone().beat(self.downgrade()));
+        let chores = tokio::spawn(nodes.clone().do_chores(self.downgrade()));
         let hear = tokio::spawn(nodes.hear(listening, self.downgrade()));
         let tell = self.nodes().clone().tell(self.events());
-        let tasks = [Some(beat), Some(hear), tell].into_iter().flatten().collect();
+        let tasks = [Some(beat), Some(chores), Some(hear), tell].into_iter().flatten().collect();
         self.keep_beating(Beating(tasks));
         Ok(())
     }
@@ -188,5 +256,37 @@ impl App {
 impl Drop for Beating {
     fn drop(&mut self) {
         self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_away_itself_judges_nobody_for_a_whole_lease() {
+        let (lease, period) = (Duration::from_secs(15), Duration::from_secs(5));
+        let begin = Instant::now();
+        let at = |seconds: u64| begin + Duration::from_secs(seconds);
+        // When each renewal began and ended, and whether the node may judge then, and a moment after it.
+        let table: &[(&str, &[(u64, u64)], u64, bool)] = &[
+            ("it has just come", &[(5, 5), (10, 10)], 10, false),
+            ("it was there all the time", &[(5, 5), (10, 10), (15, 15), (20, 20)], 20, true),
+            ("it slept and has just woken", &[(5, 5), (10, 10), (15, 15), (20, 20)], 120, false),
+            ("it slept, and was heard of again", &[(5, 5), (10, 10), (15, 15), (120, 120), (125, 125)], 125, false),
+            ("that is a lease ago", &[(5, 5), (120, 120), (125, 125), (130, 130), (136, 136)], 136, true),
+            ("the database was slow", &[(5, 5), (10, 10), (15, 15), (20, 29)], 29, false),
+        ];
+        for (what, renewals, now, may) in table {
+            let mut steady = Steady::new(begin);
+            for (begun, ended) in *renewals {
+                steady.renewed(at(*begun), at(*ended), period);
+            }
+            assert_eq!(steady.is_for(lease, at(*now), period), *may, "{what}");
+        }
+        let mut steady = Steady::new(begin);
+        (5..=20).step_by(5).for_each(|second| steady.renewed(at(second), at(second), period));
+        steady.broke(at(21));
+        assert!(!steady.is_for(lease, at(21), period), "the database did not hear it");
     }
 }

@@ -8,9 +8,10 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use kitbag_model::{ChatId, OrgId, RunId, ToolCallId};
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::Nodes;
 use super::channel::{self, FromNode, SEAL};
+use super::{Nodes, forward};
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
 use crate::servers::Servers;
@@ -44,8 +45,37 @@ pub(crate) enum Answer {
     Done(String),
     /// It did nothing: it does not hold the chat any more, is about to stop, or was started anew. Somebody else may.
     Refused,
+    /// It did nothing, and nobody else would, either.
+    Failed(Failed),
     /// It is not known.
     Unknown,
+}
+
+/// What another node says that is wrong with what it was asked for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Failed {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+}
+
+impl Failed {
+    /// What an answer that is no success says of what was done. An error inside, or none in time, says nothing.
+    fn of(status: StatusCode, text: String) -> Option<Self> {
+        if !status.is_client_error() || status == StatusCode::REQUEST_TIMEOUT {
+            return None;
+        }
+        let told = serde_json::from_str::<Value>(&text).ok();
+        let told = told.and_then(|told| told.get("message")?.as_str().map(ToOwned::to_owned));
+        Some(Self { status, message: told.unwrap_or(text) })
+    }
+}
+
+/// What became of a call that another node handed over.
+pub(crate) enum Handed {
+    /// It is over, or not that node's any more: its record says it.
+    Looked,
+    /// It is not for this node to run.
+    Elsewhere(ApiError),
 }
 
 /// A call that was asked for at another node runs here, to its end.
@@ -57,9 +87,12 @@ pub(crate) async fn run_here(
     let from = node_of(&request)?;
     let Named { org, chat, call, .. } = named;
     // It goes on if the other node goes away.
-    let running = tokio::spawn(async move { app.calls().run_for(&org, chat, call, &from).await });
-    running.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let running = async move { app.calls().run_for(&org, chat, call, &from).await };
+    let running = tokio::spawn(kitbag_trace::carried(running));
+    match running.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))? {
+        Handed::Looked => Ok(StatusCode::NO_CONTENT.into_response()),
+        Handed::Elsewhere(why) => Ok(forward::undone(why)),
+    }
 }
 
 /// A call that runs here is ended by somebody at another node.
@@ -121,18 +154,22 @@ impl Nodes {
         let Ok(vault) = servers.vault().await else { return Answer::Refused };
         let seal = channel::seal(&vault, self, node, &Method::POST, &path, None);
         let (Ok(seal), Ok(client)) = (seal, self.client()) else { return Answer::Refused };
-        let asking =
-            client.post(format!("{address}{path}")).header(SEAL, seal).header(header::HOST, "localhost").send();
+        let asking = client.post(format!("{address}{path}")).header(SEAL, seal).header(header::HOST, "localhost");
+        let asking = asking.headers(channel::trace()).send();
         tokio::select! {
             answered = asking => match answered {
                 Ok(response) if response.status().is_success() => {
                     Answer::Done(response.text().await.unwrap_or_default())
                 }
                 Ok(response) => {
-                    let status = response.status();
+                    let (status, undone) = (response.status(), response.headers().contains_key(forward::UNDONE));
                     let why = response.text().await.unwrap_or_default();
                     tracing::warn!(node, %status, why, "another node did not do what it was asked for");
-                    Answer::Refused
+                    match Failed::of(status, why) {
+                        _ if undone => Answer::Refused,
+                        Some(failed) => Answer::Failed(failed),
+                        None => Answer::Unknown,
+                    }
                 }
                 Err(error) if error.is_connect() => Answer::Refused,
                 Err(error) => {

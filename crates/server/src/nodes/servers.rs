@@ -18,6 +18,7 @@ use kitbag_model::{OrgId, ServerKey};
 use kitbag_store::{Fence, ServerClaim, StoreError};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::channel::{self, SEAL};
@@ -37,8 +38,12 @@ pub(crate) const SHOW: &str = "/internal/nodes/servers";
 /// What is spoken on the way.
 const PROTOCOL: HeaderValue = HeaderValue::from_static("kitbag-mcp");
 
-/// How long is waited before it is looked again who has a server.
+/// How long is waited before it is looked again who has a server, the first time and at the most.
 const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1500);
+
+/// So many look at once who has a server. When a node dies, all that it had are looked for.
+const LOOKING: usize = 16;
 
 /// How long the database may take to hear that a server is given back.
 const GIVING_BACK: Duration = Duration::from_secs(5);
@@ -68,6 +73,7 @@ pub(crate) struct Whose {
 pub(crate) struct ServerLeases {
     nodes: Nodes,
     keeper: Arc<StoreKeeper>,
+    looking: Semaphore,
 }
 
 /// Where a server is, as far as is known.
@@ -76,6 +82,24 @@ enum Found {
     At(String),
     /// This node was thought dead, and is there again.
     Later,
+}
+
+/// What came of claiming a server.
+enum Claimed {
+    Held(Taken),
+    Elsewhere(String),
+    Dead,
+}
+
+/// A server that was claimed, for whoever wanted it. If nobody takes it, it is given back.
+struct Taken(Option<Arc<HeldServer>>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(held) = self.0.take() {
+            tokio::spawn(async move { held.give_back().await });
+        }
+    }
 }
 
 /// Why another node did not lead to a server.
@@ -88,27 +112,42 @@ enum NotLed {
 
 impl ServerLeases {
     pub(crate) fn new(nodes: Nodes, keeper: Arc<StoreKeeper>) -> Self {
-        Self { nodes, keeper }
+        Self { nodes, keeper, looking: Semaphore::new(LOOKING) }
     }
 
     async fn look_for(&self, server: Sought<'_>, wanted: &AtomicBool) -> Result<Place, String> {
         let until = Instant::now() + self.nodes.patience();
+        let mut pause = PAUSE;
+        // Before anything is looked at: what is said meanwhile is heard.
+        let mut news = self.nodes.0.peers.subscribe();
         loop {
+            news.mark_unchanged();
             let wants = wanted.load(Ordering::SeqCst);
-            let why = match self.find_once(server, wants).await {
+            let found = {
+                let _turn = self.looking.acquire().await;
+                self.find_once(server, wants).await
+            };
+            let why = match found {
                 Ok(Found::Place(place)) => return Ok(place),
                 Ok(Found::At(node)) => match self.lead(&node, server, wants).await {
                     Ok(wire) => return Ok(Place::There(wire)),
                     Err(NotLed::Refused(why)) => return Err(why),
                     Err(NotLed::Again(why)) => why.to_owned(),
                 },
-                Ok(Found::Later) => "this server was thought dead a moment ago".to_owned(),
+                Ok(Found::Later) => {
+                    self.nodes.come_back().await;
+                    "this server was thought dead a moment ago".to_owned()
+                }
                 Err(error) => error.to_string(),
             };
             if Instant::now() > until {
                 return Err(why);
             }
-            sleep(PAUSE).await;
+            // Who is there and who is not is news; that a node gave something back is not.
+            tokio::select! {
+                () = sleep(jittered(pause)) => pause = LONGEST_PAUSE.min(2 * pause),
+                Ok(()) = news.changed() => pause = PAUSE,
+            }
         }
     }
 
@@ -127,16 +166,22 @@ impl ServerLeases {
             });
         }
         nodes.join().await?;
-        Ok(match store.claim_server(org, key, &me).await? {
-            ServerClaim::Held(fence) => {
-                let (org, key) = (org.clone(), key.clone());
-                Found::Place(Place::Here(Arc::new(HeldServer { nodes: nodes.clone(), org, key, fence })))
-            }
-            ServerClaim::Elsewhere(node) => Found::At(node),
-            ServerClaim::Dead => {
-                nodes.come_back().await;
-                Found::Later
-            }
+        let (store, nodes, org, key) = (store.clone(), nodes.clone(), org.clone(), key.clone());
+        // What is claimed is held also if nobody waits for it any more, and is given back then.
+        let claiming = tokio::spawn(async move {
+            Ok::<_, StoreError>(match store.claim_server(&org, &key, &me).await? {
+                ServerClaim::Held(fence) => Claimed::Held(Taken(Some(Arc::new(HeldServer { nodes, org, key, fence })))),
+                ServerClaim::Elsewhere(node) => Claimed::Elsewhere(node),
+                ServerClaim::Dead => Claimed::Dead,
+            })
+        });
+        Ok(match claiming.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))? {
+            Claimed::Held(mut taken) => match taken.0.take() {
+                Some(held) => Found::Place(Place::Here(held)),
+                None => Found::Later,
+            },
+            Claimed::Elsewhere(node) => Found::At(node),
+            Claimed::Dead => Found::Later,
         })
     }
 
@@ -166,6 +211,7 @@ impl ServerLeases {
             .header(header::HOST, "localhost")
             .header(header::CONNECTION, "Upgrade")
             .header(header::UPGRADE, PROTOCOL)
+            .headers(channel::trace())
             .send();
         let answered = tokio::select! {
             answered = asking => answered.map_err(unled)?,
@@ -186,6 +232,14 @@ impl ServerLeases {
     }
 }
 
+/// Between half of a pause and all of it, so that not all who began to wait at one moment look at one moment.
+fn jittered(pause: Duration) -> Duration {
+    let mut byte = [0; 1];
+    // If the system has no randomness to give, all of it is as good.
+    let part = getrandom::fill(&mut byte).map_or(1.0, |()| 0.5 + f64::from(byte[0]) / 510.0);
+    pause.mul_f64(part)
+}
+
 impl Leases for ServerLeases {
     fn shares(&self) -> bool {
         self.nodes.is_reached()
@@ -193,6 +247,16 @@ impl Leases for ServerLeases {
 
     fn find<'a>(&'a self, server: Sought<'a>, wanted: &'a AtomicBool) -> Boxed<'a, Result<Place, String>> {
         Box::pin(self.look_for(server, wanted))
+    }
+
+    fn give_up<'a>(&'a self, org: &'a OrgId, key: &'a ServerKey) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            let Some(store) = &self.nodes.0.store else { return };
+            let me = self.nodes.id();
+            if !matches!(timeout(GIVING_BACK, store.give_up_server(org, key, &me)).await, Ok(Ok(()))) {
+                tracing::warn!(server = %key, "it could not be given back; it is free when this node is gone");
+            }
+        })
     }
 }
 
@@ -244,8 +308,8 @@ impl Nodes {
 
     async fn alive_as(&self, id: &str) {
         let mut alive = self.0.alive_until.subscribe();
-        let _ = alive.wait_for(|_| self.is_alive_as(id)).await;
-        if !self.is_alive_as(id) {
+        // What is looked at is what the watch has locked: to look at it a second time would wait for whoever waits to change it.
+        if alive.wait_for(|until| Instant::now() < *until && *self.id() == *id).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -303,7 +367,15 @@ pub(crate) async fn lend_here(
     Query(named): Query<Named>,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    node_of(&request)?;
+    let from = node_of(&request)?;
+    let nodes = app.nodes().clone();
+    if nodes.peer(&from).is_none() {
+        // It came just now, or is dead, and then nobody hears what its calls bring.
+        nodes.look_around().await?;
+        if nodes.peer(&from).is_none() {
+            return Err(ApiError::new(Code::Conflict, "this node was thought dead"));
+        }
+    }
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let upgrade = upgrade.ok_or_else(|| ApiError::new(Code::BadRequest, "this is a way, and not a request"))?;
     let lent = match app.servers().lend(&named.org, &named.server, &named.mark, named.wanted).await {
@@ -313,7 +385,11 @@ pub(crate) async fn lend_here(
     };
     tokio::spawn(async move {
         match upgrade.await {
-            Ok(way) => lent.serve(Box::new(TokioIo::new(way))).await,
+            // What is left of what it asked is given up with it.
+            Ok(way) => tokio::select! {
+                () = lent.serve(Box::new(TokioIo::new(way))) => {}
+                () = nodes.gone(&from) => tracing::debug!(from, "a node that was led to a server is dead"),
+            },
             Err(error) => tracing::debug!(%error, "another node went away before it was led to a server"),
         }
     });

@@ -121,7 +121,9 @@ impl AgentRuns {
             };
             match self.0.nodes.ask_to_apply(&self.0.servers, &node, org, run.id).await {
                 NodeAnswer::Done(said) => return Some(said).filter(|said| !said.is_empty()),
-                NodeAnswer::Refused if Instant::now() < until => sleep(ELSEWHERE).await,
+                // What was done already is found to be done.
+                NodeAnswer::Refused | NodeAnswer::Unknown if Instant::now() < until => sleep(ELSEWHERE).await,
+                NodeAnswer::Failed(failed) => return Some(format!("{}; {BY_HAND}", failed.message)),
                 NodeAnswer::Refused | NodeAnswer::Unknown => {
                     return Some(format!("{}; {BY_HAND}", WorkspaceError::Elsewhere(node)));
                 }
@@ -149,10 +151,14 @@ impl AgentRuns {
             Err(error) => return Some(format!("{error}; {BY_HAND}")),
         };
         let stands = match lease.current().await {
-            Ok(active) => active.map(|active| active.id),
+            Ok(active) => active,
             Err(error) => return Some(format!("{error}; {BY_HAND}")),
         };
-        if stands != run.pre_manifest_id {
+        // It was asked for twice, since nobody heard how it went the first time.
+        if stands.as_ref().is_some_and(|active| active.source_ref.as_deref() == Some(&*manifest.id.to_string())) {
+            return None;
+        }
+        if stands.map(|active| active.id) != run.pre_manifest_id {
             return Some(format!("the chat's files changed while it ran; {BY_HAND}"));
         }
         lease.checkout(manifest).await.err().map(|error| format!("{error}; {BY_HAND}"))

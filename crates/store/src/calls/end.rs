@@ -26,6 +26,23 @@ impl WriteTx {
         row.map(ToolCall::try_from).transpose()
     }
 
+    /// Ends a call that a server runs, if it is still that server's. The call as it is then.
+    pub async fn end_call_of(
+        &mut self,
+        node: &str,
+        chat: ChatId,
+        id: ToolCallId,
+        error: &CallError,
+    ) -> Result<Option<ToolCall>, StoreError> {
+        let row: Option<CallRow> = on!(self, c => sqlx::query_as(concat!(
+            "UPDATE tool_calls SET status = 'error', error = $5, finished_at = $6
+             WHERE organization_id = $1 AND chat_id = $2 AND id = $3 AND node_id = $4
+               AND status = 'running' RETURNING ", columns!()))
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).bind(node)
+            .bind(to_json(error)).bind(At(Timestamp::now())).fetch_optional(c))?;
+        row.map(ToolCall::try_from).transpose()
+    }
+
     /// Ends all calls that nobody decided about in time.
     pub async fn expire_calls(&mut self, now: Timestamp, error: &CallError) -> Result<Vec<ToolCall>, StoreError> {
         let rows: Vec<CallRow> = on!(self, c => sqlx::query_as(concat!(

@@ -29,7 +29,7 @@ pub use told::{Listening, News};
 pub struct Nodes(PgPool);
 
 /// A process that serves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// What it is called. Another process is another node, also of the same folder.
     pub id: String,

@@ -122,12 +122,29 @@ impl Nodes {
         Ok(tx.commit().await?)
     }
 
-    /// Forgets servers that nobody holds and that are not among these.
+    /// Gives a server back under whichever number a node holds it.
+    pub async fn give_up_server(&self, org: &OrgId, key: &ServerKey, node: &str) -> Result<(), StoreError> {
+        let mut tx = self.0.begin().await?;
+        bind(&mut tx, org).await?;
+        sqlx::query(
+            "UPDATE server_leases SET node_id = '', epoch = epoch + 1
+             WHERE organization_id = $1 AND server_key = $2 AND node_id = $3",
+        )
+        .bind(org.as_str())
+        .bind(key.to_string())
+        .bind(node)
+        .execute(&mut *tx)
+        .await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Forgets servers that nobody holds who is alive, and that are not among these.
     pub async fn forget_servers(&self, org: &OrgId, there: &[String]) -> Result<(), StoreError> {
         let mut tx = self.0.begin().await?;
         bind(&mut tx, org).await?;
         sqlx::query(
-            "DELETE FROM server_leases WHERE organization_id = $1 AND node_id = '' AND NOT (server_key = ANY ($2))",
+            "DELETE FROM server_leases WHERE organization_id = $1 AND NOT (server_key = ANY ($2))
+             AND NOT EXISTS (SELECT 1 FROM nodes WHERE id = node_id AND NOT dead)",
         )
         .bind(org.as_str())
         .bind(there)

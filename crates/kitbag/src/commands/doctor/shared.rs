@@ -78,7 +78,7 @@ fn connections(found: &Inspection) -> Check {
     let all = found.connections;
     let servers = found.nodes.as_ref().map(|nodes| nodes.iter().filter(|node| node.is_alive).count());
     let text = format!("{} of {} are used; a server takes up to {}", all.used, all.most, all.of_a_server);
-    let advice = "raise max_connections, or put a pool of transactions in front of the database";
+    let advice = "raise max_connections, or give each server fewer; a pool in front of the database must be one of sessions, since servers listen on their connections";
     // One more than there are: a rolling restart has both for a moment.
     let needed = servers.map(|servers| (servers as i64 + 1) * i64::from(all.of_a_server));
     match needed {
