@@ -4,6 +4,7 @@
 use kitbag_testkit::{Behind, Server, TestDatabase};
 use serde_json::{Value, json};
 
+use super::tasks::Stream;
 use super::{Client, token};
 use crate::kit::{CHATS, add, bundle, connected, import, new_chat};
 use crate::serve;
@@ -104,11 +105,17 @@ async fn a_chats_selectors_hold_for_lists_and_calls_alike() {
     let called = dynamic.call("call_tool", json!({ "tool": "app__two" })).await;
     assert!(called.result()["isError"] == true && called.text().contains("not found"), "{}", called.text());
 
-    // Other chats have all of it, and this one has, too, when it may. A session hears of it when it looks again.
+    // Other chats have all of it, and this one has, too, when it may, which its clients hear of.
     let mut other = Client::new(&server, "/mcp").with("X-Mcp-Toolsets", "app");
     assert_eq!(other.tools().await, ["app__one", "app__two"]);
     assert_eq!(other.ask("tools/call", two.clone()).await.text(), "hello");
+    let mut stream = Stream::open(&named, &json!({ "notifications": { "toolsListChanged": true } })).await;
+    let mut own_stream = Stream::open(&other, &json!({ "notifications": { "toolsListChanged": true } })).await;
+    for stream in [&mut stream, &mut own_stream] {
+        assert_eq!(stream.next().await["method"], "notifications/subscriptions/acknowledged");
+    }
     choose(&chat, Value::Null).await;
+    assert_eq!(stream.next().await["method"], "notifications/tools/list_changed");
     assert!(named.request(4, "tools/list", json!({})).await.names().contains(&"app__two"));
     assert_eq!(named.request(5, "tools/call", two.clone()).await.text(), "hello");
 
@@ -116,6 +123,7 @@ async fn a_chats_selectors_hold_for_lists_and_calls_alike() {
     let chats = server.get(CHATS).await.expect(200);
     let own = chats["items"].as_array().unwrap().iter().find(|found| found["id"] != chat.as_str()).unwrap();
     choose(own["id"].as_str().unwrap(), json!(["app:two"])).await;
+    assert_eq!(own_stream.next().await["method"], "notifications/tools/list_changed");
     assert_eq!(other.tools().await, ["app__two"]);
     assert_eq!(other.request(6, "tools/call", one).await.error()["code"], -32602);
     assert_eq!(other.request(7, "tools/call", two).await.text(), "hello");

@@ -56,8 +56,11 @@ fn asking<'a>(server: &'a Server, lists: Three<'_>) -> Client<'a> {
     given.fold(Client::new(server, "/mcp"), |client, (name, list)| client.with(&format!("X-Mcp-{name}"), list))
 }
 
+/// A server's own lists, and for those of requests which tools are left or what is wrong.
+type OfOne<'a> = (Three<'a>, &'a [(Three<'a>, Result<&'a str, &'a str>)]);
+
 /// Requests of the servers with these flags: which tools they get in both eras, or what is wrong.
-async fn check(database: &TestDatabase, rows: &[(Three<'_>, &[(Three<'_>, Result<&str, &str>)])]) {
+async fn check(database: &TestDatabase, rows: &[OfOne<'_>]) {
     for (global, requests) in rows {
         let given = flags(*global);
         let server = Server::start(BINARY, database, &given.iter().map(String::as_str).collect::<Vec<_>>());
@@ -87,7 +90,7 @@ async fn the_tables_of_the_rules_over_servers_with_lists_of_their_own() {
     const NONE: Three<'_> = ("-", "-", "-");
     let both = format!("{FILES} create_folder get_folder delete_folder");
     let five = "create_file delete_file create_folder get_folder delete_folder";
-    let rows: &[(Three<'_>, &[(Three<'_>, Result<&str, &str>)])] = &[
+    let rows: &[OfOne<'_>] = &[
         (
             ("files", "-", "get_file"),
             &[
@@ -146,7 +149,7 @@ async fn the_tables_over_more_tools() {
     assert_eq!(all.split_whitespace().count(), 23);
     let six = files.replace("get_file_info ", "");
     let no_builtin = ("-", "-", "toolset:builtin");
-    let rows: &[(Three<'_>, &[(Three<'_>, Result<&str, &str>)])] = &[
+    let rows: &[OfOne<'_>] = &[
         (
             no_builtin,
             &[

@@ -288,18 +288,18 @@ async fn a_subscription_tells_how_tasks_are() {
 }
 
 /// What comes on a subscription.
-struct Stream {
+pub(super) struct Stream {
     response: reqwest::Response,
     heard: String,
 }
 
 impl Stream {
-    async fn open(client: &Client<'_>, params: &Value) -> Self {
+    pub(super) async fn open(client: &Client<'_>, params: &Value) -> Self {
         let response = client.asking("subscriptions/listen", params.clone()).send().await.unwrap();
         Self { response, heard: String::new() }
     }
 
-    async fn next(&mut self) -> Value {
+    pub(super) async fn next(&mut self) -> Value {
         loop {
             if let Some((line, rest)) = self.heard.split_once('\n') {
                 let message = line.strip_prefix("data: ").map(|data| serde_json::from_str(data).unwrap());

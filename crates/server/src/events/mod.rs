@@ -42,6 +42,8 @@ pub(crate) enum News {
     Tools(OrgId),
     /// The files of a chat.
     Files(OrgId, ChatId),
+    /// The tools that a chat may use.
+    Selectors(OrgId, ChatId),
     /// An MCP server said something that belongs to no request.
     Told { org: OrgId, key: ServerKey, method: String, params: Value },
 }
@@ -215,6 +217,12 @@ impl Events {
         self.tell_others(org, || Line::Files { chat });
         self.told(News::Files(org.clone(), chat));
         self.publish(org, Some(chat), "workspace_changed", data);
+    }
+
+    /// A chat may use other tools than before.
+    pub(crate) fn selectors_changed(&self, org: &OrgId, chat: ChatId) {
+        self.tell_others(org, || Line::Selectors { chat });
+        self.told(News::Selectors(org.clone(), chat));
     }
 }
 

@@ -178,6 +178,10 @@ impl View {
                 let ours = *org == self.org && self.known_chat().await.ok().flatten() == Some(*chat);
                 (ours && !matches!(self.place, Place::Server(_))).then(|| Said::List(list_changed("resources")))
             }
+            News::Selectors(org, chat) => {
+                let ours = *org == self.org && self.known_chat().await.ok().flatten() == Some(*chat);
+                ours.then(|| Said::List(list_changed("tools")))
+            }
             News::Told { org, key, method, params } => {
                 if *org != self.org || !self.menu().await.is_ok_and(|menu| self.has(&menu, key)) {
                     return None;

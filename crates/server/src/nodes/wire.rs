@@ -41,6 +41,8 @@ pub(crate) enum Line {
     Tools { toolset: String, reason: String },
     /// The files of a chat are others.
     Files { chat: ChatId },
+    /// A chat may use other tools.
+    Selectors { chat: ChatId },
     /// A toolset is not what it was, so that what runs of it ends.
     ToolsetEnded { toolset: String, what: String },
     /// The settings of an organisation.
@@ -186,6 +188,7 @@ impl App {
                 self.events().tools_changed_elsewhere(org, &toolset, &reason);
             }
             Line::Files { chat } => self.events().told(crate::events::News::Files(org.clone(), chat)),
+            Line::Selectors { chat } => self.events().told(crate::events::News::Selectors(org.clone(), chat)),
             Line::ToolsetEnded { toolset, what } => self.calls().end_toolset_here(org, &toolset, &what).await,
             Line::Rules => {
                 if let Err(error) = self.rules().changed(org).await {

@@ -47,5 +47,8 @@ pub(crate) async fn update_chat(
     let chat = tx.update_chat(path.id()?, &change).await?.ok_or_else(|| path.not_found())?;
     tx.commit().await?;
     app.events().chat_changed(&caller.org, chat.id, "changed");
+    if change.tool_selectors.is_some() {
+        app.events().selectors_changed(&caller.org, chat.id);
+    }
     Ok(Json(chat.into()))
 }
