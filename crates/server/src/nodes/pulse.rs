@@ -269,7 +269,7 @@ mod tests {
         let begin = Instant::now();
         let at = |seconds: u64| begin + Duration::from_secs(seconds);
         // When each renewal began and ended, and whether the node may judge then, and a moment after it.
-        let table: &[(&str, &[(u64, u64)], u64, bool)] = &[
+        let table: [(&str, &[(u64, u64)], u64, bool); 6] = [
             ("it has just come", &[(5, 5), (10, 10)], 10, false),
             ("it was there all the time", &[(5, 5), (10, 10), (15, 15), (20, 20)], 20, true),
             ("it slept and has just woken", &[(5, 5), (10, 10), (15, 15), (20, 20)], 120, false),
@@ -279,10 +279,10 @@ mod tests {
         ];
         for (what, renewals, now, may) in table {
             let mut steady = Steady::new(begin);
-            for (begun, ended) in *renewals {
+            for (begun, ended) in renewals {
                 steady.renewed(at(*begun), at(*ended), period);
             }
-            assert_eq!(steady.is_for(lease, at(*now), period), *may, "{what}");
+            assert_eq!(steady.is_for(lease, at(now), period), may, "{what}");
         }
         let mut steady = Steady::new(begin);
         (5..=20).step_by(5).for_each(|second| steady.renewed(at(second), at(second), period));
