@@ -263,13 +263,16 @@ impl Drop for Beating {
 mod tests {
     use super::*;
 
+    /// When each began and ended, in seconds.
+    type Renewals = &'static [(u64, u64)];
+
     #[test]
     fn who_was_away_itself_judges_nobody_for_a_whole_lease() {
         let (lease, period) = (Duration::from_secs(15), Duration::from_secs(5));
         let begin = Instant::now();
         let at = |seconds: u64| begin + Duration::from_secs(seconds);
-        // When each renewal began and ended, and whether the node may judge then, and a moment after it.
-        let table: [(&str, &[(u64, u64)], u64, bool); 6] = [
+        // What happened, its renewals, a moment, and whether it may judge then.
+        let table: [(&str, Renewals, u64, bool); 6] = [
             ("it has just come", &[(5, 5), (10, 10)], 10, false),
             ("it was there all the time", &[(5, 5), (10, 10), (15, 15), (20, 20)], 20, true),
             ("it slept and has just woken", &[(5, 5), (10, 10), (15, 15), (20, 20)], 120, false),
