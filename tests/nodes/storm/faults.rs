@@ -14,10 +14,11 @@ use crate::kit::Installation;
 
 /// All that can break, and how it is started again.
 pub(crate) struct Parts {
-    pub(crate) installation: Installation,
-    pub(crate) ports: Vec<u16>,
+    // First: what they logged is below the folders of the installation, and is shown when a test fails.
     pub(crate) nodes: Vec<Mutex<Server>>,
     pub(crate) machines: Vec<Mutex<Machine>>,
+    pub(crate) installation: Installation,
+    pub(crate) ports: Vec<u16>,
     pub(crate) cluster: Cluster,
     pub(crate) gate: Gate,
     /// Nobody is started while the database or the bucket is away: a server that finds neither says so and ends.

@@ -185,7 +185,7 @@ impl Manager {
             Some(company) if using.connection.asks() && !using.connection.is_stateless() => {
                 match Box::pin(handle.link.alone(company)).await {
                     Ok(alone) => Some(alone),
-                    Err(error) => return Called::Over(Err(error.into())),
+                    Err(error) => return Called::Over(Err(error)),
                 }
             }
             _ => None,

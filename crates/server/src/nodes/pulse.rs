@@ -263,13 +263,16 @@ impl Drop for Beating {
 mod tests {
     use super::*;
 
+    /// When each began and ended, in seconds.
+    type Renewals = &'static [(u64, u64)];
+
     #[test]
     fn who_was_away_itself_judges_nobody_for_a_whole_lease() {
         let (lease, period) = (Duration::from_secs(15), Duration::from_secs(5));
         let begin = Instant::now();
         let at = |seconds: u64| begin + Duration::from_secs(seconds);
-        // When each renewal began and ended, and whether the node may judge then, and a moment after it.
-        let table: &[(&str, &[(u64, u64)], u64, bool)] = &[
+        // What happened, its renewals, a moment, and whether it may judge then.
+        let table: [(&str, Renewals, u64, bool); 6] = [
             ("it has just come", &[(5, 5), (10, 10)], 10, false),
             ("it was there all the time", &[(5, 5), (10, 10), (15, 15), (20, 20)], 20, true),
             ("it slept and has just woken", &[(5, 5), (10, 10), (15, 15), (20, 20)], 120, false),
@@ -279,10 +282,10 @@ mod tests {
         ];
         for (what, renewals, now, may) in table {
             let mut steady = Steady::new(begin);
-            for (begun, ended) in *renewals {
+            for (begun, ended) in renewals {
                 steady.renewed(at(*begun), at(*ended), period);
             }
-            assert_eq!(steady.is_for(lease, at(*now), period), *may, "{what}");
+            assert_eq!(steady.is_for(lease, at(now), period), may, "{what}");
         }
         let mut steady = Steady::new(begin);
         (5..=20).step_by(5).for_each(|second| steady.renewed(at(second), at(second), period));
