@@ -42,8 +42,8 @@ pub(crate) enum News {
     Tools(OrgId),
     /// The files of a chat.
     Files(OrgId, ChatId),
-    /// An MCP server said something that belongs to no request.
-    Told { org: OrgId, key: ServerKey, method: String, params: Value },
+    /// An MCP server said something that belongs to no request, to all or to one client of ours.
+    Told { org: OrgId, key: ServerKey, method: String, params: Value, whom: Option<String> },
 }
 
 /// The bus. Clones share it.
