@@ -3,7 +3,10 @@
 mod access;
 mod confirming;
 mod fidelity;
+mod heeding;
 mod resolving;
+mod several;
 mod tasks;
+mod transparent;
 
 pub(crate) use kitbag_testkit::endpoint::{Client, Heard, token};

@@ -19,6 +19,7 @@ mod lists;
 mod menu;
 mod names;
 mod pace;
+mod renamed;
 mod shelves;
 mod skills;
 mod state;
@@ -27,6 +28,7 @@ mod tools;
 mod traced;
 mod upstream;
 mod view;
+mod watches;
 
 use kitbag_mcp::serve::{Front, Limits};
 use kitbag_model::{ChatId, OrgId};
@@ -36,6 +38,7 @@ use crate::recent::Recent;
 use menu::Menus;
 use pace::Pace;
 use tasks::Tasks;
+use watches::Watches;
 
 /// Everything that goes on between clients and this server.
 pub(crate) struct Gateway {
@@ -45,6 +48,7 @@ pub(crate) struct Gateway {
     /// The chats of clients that name none.
     chats: Recent<(OrgId, String), ChatId>,
     tasks: Tasks,
+    watches: Watches,
 }
 
 impl Gateway {
@@ -55,6 +59,7 @@ impl Gateway {
             menus: Menus::default(),
             pace: Pace::default(),
             chats: Recent::default(),
+            watches: Watches::default(),
             tasks: Tasks::default(),
         }
     }
