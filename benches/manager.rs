@@ -138,6 +138,7 @@ async fn main() {
         trusted: true,
         start: Start::Eagerly,
         revision: None,
+        offers: None,
         mark: String::new(),
         known: Vec::new(),
     };

@@ -162,6 +162,9 @@ const ASKING = [
   }),
 ];
 
+/** Longer than a client of a gateway waits before it gets a task. */
+const LATE = 1000;
+
 const CONFIRM = { confirm: { type: 'boolean' } };
 
 /** Tools that may run as tasks; `task` says whether they must. `before` runs before the task is there. */
@@ -175,7 +178,9 @@ const LONG = [
     await sleep(500, undefined, { signal });
     throw new Error('The job failed');
   }, { task: 'must' }),
-  tool('protocol_error_job', 'Breaks', () => {
+  tool('protocol_error_job', 'Breaks after a while', async ({ signal }) => {
+    // Later than a gateway waits before it makes a task of a call: what is over sooner is answered at once.
+    await sleep(LATE, undefined, { signal });
     throw new Broken('The server broke');
   }, { task: 'may' }),
   tool('confirm_delete', 'Asks before it deletes', async (context) => {
@@ -191,9 +196,6 @@ const LONG = [
     return says(`Worked for ${first.user_name.content?.name}.`);
   }, { task: 'must', before: (context) => context.ask({ user_name: ask.user('What is your name?', NAME) }) }),
 ];
-
-/** Longer than a client of a gateway waits before it gets a task. */
-const LATE = 1000;
 
 /** Tools that say late that there is more to come. */
 const LATELY = [

@@ -47,6 +47,13 @@ pub(crate) fn twin(flags: &[&str]) -> Value {
     json!({ "command": "python3", "args": args })
 }
 
+/// The twin with prompts, resources and a log.
+pub(crate) fn rich(flags: &[&str]) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/twins/rich.py");
+    let args: Vec<&str> = ["-I", "-S", path.to_str().unwrap()].into_iter().chain(flags.iter().copied()).collect();
+    json!({ "command": "python3", "args": args })
+}
+
 /// The fields of one object, and those of another over them.
 pub(crate) fn with(mut one: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("fields are an object") };

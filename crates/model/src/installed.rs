@@ -149,6 +149,8 @@ pub struct AgreedRevision {
     pub launch: ContentHash,
     /// When it was found out.
     pub at: Timestamp,
+    /// The names of what it said that it can; none: nobody looked yet.
+    pub offers: Option<Vec<String>>,
 }
 
 /// For how many seconds it is remembered what was agreed on. The same launch may bring a newer program, which may speak a newer revision.
@@ -164,6 +166,11 @@ impl InstalledServer {
     pub fn last_revision(&self, now: Timestamp) -> Option<&str> {
         let agreed = self.agreed.as_ref().filter(|_| !self.is_relaunched())?;
         (now < agreed.at.plus_seconds(REVISION_HOLDS)).then_some(agreed.revision.as_str())
+    }
+
+    /// What it said that it can when it was last connected, if what would be started now is what said so.
+    pub fn last_offers(&self) -> Option<&[String]> {
+        self.agreed.as_ref().filter(|_| !self.is_relaunched())?.offers.as_deref()
     }
 
     /// Whether what it was when it was last connected is not what would be started now: its tools may be others.

@@ -172,11 +172,12 @@ on_both! {
         let mut tx = store.write(&org).await.unwrap();
         let before = read(&mut tx, &mine).await;
         assert_eq!((before.last_revision(now), before.is_relaunched()), (None, false), "nothing is known");
-        let agreed = AgreedRevision { revision: "2025-11-25".to_owned(), launch: launch("npx").fingerprint(), at: now };
+        let agreed = AgreedRevision { revision: "2025-11-25".to_owned(), launch: launch("npx").fingerprint(), at: now, offers: Some(vec!["prompts".to_owned()]) };
         assert!(tx.remember_revision(&mine, &agreed).await.unwrap());
         assert!(!tx.remember_revision(&key("mine~gone"), &agreed).await.unwrap());
         let kept = read(&mut tx, &mine).await;
         assert_eq!((kept.agreed.as_ref(), kept.last_revision(now), kept.is_relaunched()), (Some(&agreed), Some("2025-11-25"), false));
+        assert_eq!(kept.last_offers(), Some(&["prompts".to_owned()][..]));
         // The same launch may bring a newer program, so it does not hold for ever.
         assert_eq!(kept.last_revision(now.plus_seconds(8 * 24 * 60 * 60)), None);
         // It goes along with a new name, and is worth nothing for another launch.
@@ -185,7 +186,7 @@ on_both! {
         assert_eq!(read(&mut tx, &other).await.last_revision(now), Some("2025-11-25"));
         assert!(tx.replace_server(&other.toolset, &server("new", "uvx")).await.unwrap());
         let changed = read(&mut tx, &other).await;
-        assert_eq!((changed.last_revision(now), changed.is_relaunched()), (None, true));
+        assert_eq!((changed.last_revision(now), changed.last_offers(), changed.is_relaunched()), (None, None, true));
         assert!(tx.replace_server(&other.toolset, &server("new", "npx")).await.unwrap());
         assert!(!read(&mut tx, &other).await.is_relaunched());
     }

@@ -68,6 +68,50 @@ impl Heard {
     }
 }
 
+/// An answer that is read while it comes.
+pub struct Stream {
+    response: Response,
+    heard: String,
+    /// The number of the last message that was read.
+    pub last: String,
+}
+
+impl Stream {
+    /// Reads this.
+    pub fn of(response: Response) -> Self {
+        assert_eq!(response.headers()["content-type"], "text/event-stream", "{}", response.status());
+        Self { response, heard: String::new(), last: String::new() }
+    }
+
+    /// The next message; none when it is over.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            while let Some((block, rest)) = self.heard.split_once("\n\n") {
+                let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+                let message = field("data: ").and_then(|data| serde_json::from_str(data).ok());
+                if let Some(id) = field("id: ") {
+                    self.last = id.to_owned();
+                }
+                self.heard = rest.to_owned();
+                if message.is_some() {
+                    return message;
+                }
+            }
+            self.heard.push_str(std::str::from_utf8(&self.response.chunk().await.unwrap()?).unwrap());
+        }
+    }
+
+    /// The next message with this method; others are passed over.
+    pub async fn until(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.next().await.expect("the stream goes on");
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
+}
+
 impl<'a> Client<'a> {
     /// One of a path of a server, with all rights.
     pub fn new(server: &'a Server, path: &str) -> Self {
@@ -175,9 +219,36 @@ impl<'a> Client<'a> {
         heard
     }
 
+    /// A call of a tool in the session, as a stream: the client is asked something, and answers it with this.
+    pub async fn answering(&self, id: u64, tool: &str, arguments: Value, answer: Value) -> (Value, Value) {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let body = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+        let mut stream = Stream::of(self.in_session(&body).send().await.unwrap());
+        let question = stream.next().await.expect("a question");
+        let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer });
+        assert_eq!(self.in_session(&answer).send().await.unwrap().status(), 202);
+        loop {
+            let message = stream.next().await.expect("an answer");
+            if message["id"] == id {
+                return (question, message["result"].clone());
+            }
+        }
+    }
+
     /// A message in the session.
     pub fn in_session(&self, body: &Value) -> RequestBuilder {
         self.post(body).header("mcp-session-id", self.session()).header("mcp-protocol-version", SESSIONS)
+    }
+
+    /// Listens to what the session is told by itself, from where another stream broke off if that is said.
+    pub async fn listen(&self, last: Option<&str>) -> Stream {
+        let mut request = self.server.anonymous(Method::GET, &self.path).bearer_auth(&self.token);
+        request = request.header("accept", "text/event-stream");
+        request = request.header("mcp-session-id", self.session()).header("mcp-protocol-version", SESSIONS);
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        Stream::of(request.send().await.unwrap())
     }
 
     /// What comes of a request in the session.

@@ -4,7 +4,10 @@ mod access;
 mod carrying;
 mod confirming;
 mod fidelity;
+mod heeding;
 mod resolving;
+mod several;
 mod tasks;
+mod transparent;
 
 pub(crate) use kitbag_testkit::endpoint::{Client, Heard, token};

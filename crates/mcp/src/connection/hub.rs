@@ -2,7 +2,7 @@
 //! answered. It parses without a model of the protocol's types, so that nothing that a server said is lost.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -31,6 +31,18 @@ const DEEPEST: usize = 120;
 /// How much of something strange is shown.
 const SHOWN: usize = 300;
 
+/// A client must open addresses before it can be answered.
+const URL_NEEDED: i64 = -32042;
+
+/// The server says that what it asked somebody to do at an address is done.
+pub(crate) const DONE_THERE: &str = "notifications/elicitation/complete";
+
+/// The server says something for a log.
+pub(crate) const LOG: &str = "notifications/message";
+
+/// Of so many addresses that clients were sent to it is remembered whom to tell that they are done.
+const SENT: usize = 256;
+
 /// How many questions of a server may wait for an answer.
 const QUESTIONS: usize = 256;
 
@@ -45,6 +57,8 @@ pub(crate) struct Hub {
     answers: Arc<dyn Answers>,
     link: OnceLock<Weak<dyn Link>>,
     questions: Arc<AtomicUsize>,
+    /// Who was sent to an address, by what the server calls that.
+    sent: Mutex<VecDeque<(String, String)>>,
     second: Mutex<Second>,
     logged: Mutex<Second>,
     /// There is a connection whose end is worth telling.
@@ -115,6 +129,7 @@ impl Hub {
             answers,
             link: OnceLock::new(),
             questions: Arc::default(),
+            sent: Mutex::default(),
             second: now(),
             logged: now(),
             opened: AtomicBool::new(false),
@@ -275,6 +290,11 @@ impl Hub {
 
     fn answered(&self, id: u64, answer: Answer) -> usize {
         let waiting = self.waiting().remove(&id);
+        if let (Err(CallError::Refused { code: URL_NEEDED, data: Some(data), .. }), Some(waiting)) = (&answer, &waiting)
+        {
+            let all = data.get("elicitations").and_then(Value::as_array).into_iter().flatten();
+            all.for_each(|one| self.sends(waiting.company.as_ref(), one));
+        }
         // Without a taker it is the late answer of something that was given up.
         waiting.map_or(1, |waiting| {
             let _ = waiting.reply.send(answer);
@@ -286,10 +306,11 @@ impl Hub {
         match method {
             "notifications/tools/list_changed" => {
                 self.tools_changed();
-                let _ = self.notices.send(Notice::Told { method: method.to_owned(), params });
+                self.tell(method, params, None);
             }
-            "notifications/message" => {
-                if let Ok(Some(company)) = self.company(asked) {
+            LOG => {
+                let company = self.company(asked);
+                if let Ok(Some(company)) = &company {
                     company.told(method, &params);
                 }
                 let said = params.get("data").map_or_else(String::new, |data| match data {
@@ -297,8 +318,12 @@ impl Hub {
                     other => other.to_string(),
                 });
                 let level = params.get("level").and_then(Value::as_str).unwrap_or("info");
-                self.log(&format!("{level}: {said}"));
+                // While calls are under way it is about one of them. Else it is about the server.
+                if self.logs(&format!("{level}: {said}")) && matches!(company, Ok(None)) {
+                    self.tell(method, params, None);
+                }
             }
+            DONE_THERE => self.done_there(params),
             "notifications/progress" => self.progressed(params),
             "notifications/cancelled" => {
                 let id = params.get("requestId").and_then(number);
@@ -311,11 +336,48 @@ impl Hub {
             }
             "notifications/prompts/list_changed"
             | "notifications/resources/list_changed"
-            | "notifications/resources/updated" => {
-                let _ = self.notices.send(Notice::Told { method: method.to_owned(), params });
-            }
+            | "notifications/resources/updated" => self.tell(method, params, None),
             _ => {}
         }
+    }
+
+    fn tell(&self, method: &str, params: Value, whom: Option<String>) {
+        let _ = self.notices.send(Notice::Told { method: method.to_owned(), params, whom });
+    }
+
+    /// The server sends somebody to an address.
+    fn sends(&self, company: Option<&Arc<dyn Answers>>, question: &Value) {
+        let name = question.get("elicitationId").and_then(Value::as_str);
+        if let (Some(name), Some(company)) = (name, company) {
+            let mut sent = self.sent();
+            if sent.len() == SENT {
+                sent.pop_front();
+            }
+            sent.push_back((name.to_owned(), company.who().to_owned()));
+        }
+    }
+
+    /// Who was sent there hears it: beside a call of theirs, if one is under way.
+    fn done_there(&self, params: Value) {
+        let name = params.get("elicitationId").and_then(Value::as_str).unwrap_or_default();
+        let whom = {
+            let mut sent = self.sent();
+            let at = sent.iter().position(|(known, _)| known == name);
+            at.and_then(|at| sent.remove(at)).map(|(_, whom)| whom)
+        };
+        let waiting = self.waiting();
+        let theirs =
+            |waiting: &Waiting| waiting.company.clone().filter(|company| Some(company.who()) == whom.as_deref());
+        let company = waiting.values().find_map(theirs);
+        drop(waiting);
+        match company {
+            Some(company) => company.told(DONE_THERE, &params),
+            None => self.tell(DONE_THERE, params, whom),
+        }
+    }
+
+    fn sent(&self) -> MutexGuard<'_, VecDeque<(String, String)>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// On whose account a server says something: the request's with whose answer it came, or of all that are under way, if
@@ -335,13 +397,8 @@ impl Hub {
         let _ = self.notices.send(Notice::ToolsChanged);
     }
 
-    fn progressed(&self, mut params: Value) {
+    fn progressed(&self, params: Value) {
         let Some(id) = params.get("progressToken").and_then(number) else { return };
-        if let Some(message) = params.get_mut("message")
-            && let Some(text) = message.as_str()
-        {
-            *message = cut(text, 2000).into();
-        }
         if let Some(progress) = self.waiting().get(&id).and_then(|waiting| waiting.progress.as_ref()) {
             let _ = progress.send(params);
         }
@@ -364,7 +421,10 @@ impl Hub {
             return;
         }
         let answers = match self.company(asked) {
-            Ok(Some(company)) => company,
+            Ok(Some(company)) => {
+                self.sends(Some(&company), &params);
+                company
+            }
             Ok(None) => self.answers.clone(),
             Err(()) => {
                 let why = "more than one client uses this connection, and it is not clear which of them is asked";
@@ -401,6 +461,11 @@ impl Hub {
 
     /// Passes something on for the log, unless there was too much of it lately.
     pub(crate) fn log(&self, text: &str) {
+        let _ = self.logs(text);
+    }
+
+    /// The same. Whether it was passed on.
+    fn logs(&self, text: &str) -> bool {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.began.elapsed() >= Duration::from_secs(1) {
             if let Some(more) = logged.count.checked_sub(LOGGED).filter(|more| *more > 0) {
@@ -409,9 +474,11 @@ impl Hub {
             *logged = Second { began: Instant::now(), count: 0 };
         }
         logged.count += 1;
-        if logged.count <= LOGGED {
+        let is_shown = logged.count <= LOGGED;
+        if is_shown {
             let _ = self.notices.send(Notice::Log(cut(text, 2000)));
         }
+        is_shown
     }
 
     /// Slows down who reads, after so many messages that nobody asked for.
@@ -479,7 +546,7 @@ pub(super) fn refusal(error: Value) -> Answer {
     };
     Err(CallError::Refused {
         code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
-        message: error.get("message").and_then(Value::as_str).map_or_else(String::new, |text| cut(text, 4000)),
+        message: error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
         data: error.remove("data"),
     })
 }

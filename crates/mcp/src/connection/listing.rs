@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::headers::{Promoted, marks};
 use super::{CallError, Connection, ToolList};
@@ -32,15 +33,16 @@ impl Connection {
             if let Some(cursor) = cursor {
                 params.set_value("cursor", &cursor);
             }
-            let mut page = self.ask("tools/list", &mut params, Vec::new()).await?;
-            let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else {
+            let page = self.ask_raw("tools/list", &mut params, Vec::new()).await?;
+            let page = Shallow::read(&page).unwrap_or_default();
+            let Some(tools) = page.parse::<Vec<Box<RawValue>>>("tools") else {
                 return Err(CallError::Nonsense("its list of tools is none".to_owned()));
             };
-            list.expires(&page);
-            if !list.add(tools, has_headers, self.shared.most_tools, self.shared.longest) {
+            list.expires(page.parse("ttlMs"));
+            if !list.add(&tools, has_headers, self.shared.most_tools, self.shared.longest) {
                 break;
             }
-            cursor = page.get_mut("nextCursor").map(Value::take).filter(|cursor| !cursor.is_null());
+            cursor = page.parse("nextCursor").filter(|cursor: &Value| !cursor.is_null());
             match cursor.as_ref() {
                 None => break,
                 Some(next) if cursors.insert(next.to_string()) => {}
@@ -80,8 +82,8 @@ impl Listing {
     }
 
     /// The shortest life that any page has.
-    fn expires(&mut self, page: &Value) {
-        let ttl = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
+    fn expires(&mut self, ttl: Option<u64>) {
+        let ttl = ttl.map(Duration::from_millis);
         self.found.ttl = match (self.found.ttl, ttl) {
             (Some(known), Some(new)) => Some(known.min(new)),
             (known, new) => known.or(new),
@@ -89,18 +91,20 @@ impl Listing {
     }
 
     /// Adds a page; false when there is no room for more.
-    fn add(&mut self, tools: Vec<Value>, has_headers: bool, most: usize, most_bytes: usize) -> bool {
+    fn add(&mut self, tools: &[Box<RawValue>], has_headers: bool, most: usize, most_bytes: usize) -> bool {
         for tool in tools {
             if self.found.tools.len() >= most {
                 self.warn(format!("the server has more than {most} tools; the rest is left out"));
                 return false;
             }
-            self.bytes = self.bytes.saturating_add(size(&tool));
+            self.bytes = self.bytes.saturating_add(tool.get().len());
             if self.bytes > most_bytes {
                 self.warn(format!("the definitions have more than {most_bytes} bytes; the rest is left out"));
                 return false;
             }
-            match self.usable(tool, has_headers) {
+            // One with what nobody can read, a number beyond all others, must not hide the rest.
+            let read = serde_json::from_str(tool.get()).map_err(|error| format!("a tool is left out: {error}"));
+            match read.and_then(|tool| self.usable(tool, has_headers)) {
                 Ok(tool) => self.found.tools.push(tool),
                 Err(why) => self.warn(why),
             }
@@ -136,12 +140,23 @@ impl Listing {
     }
 }
 
-/// About how many bytes a value takes as text.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
-        Value::Object(entries) => entries.iter().map(|(key, value)| key.len() + 4 + size(value)).sum::<usize>() + 2,
-        _ => 5,
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_hides_nothing_else() {
+        let mut list = Listing::default();
+        let tools = [
+            r#"{"name":"a","inputSchema":{"maximum":1e400}}"#,
+            r#"{"name":"b","inputSchema":{"maximum":18446744073709551615}}"#,
+        ];
+        let tools = tools.map(|tool| RawValue::from_string(tool.to_owned()).unwrap());
+        assert!(list.add(&tools, false, 10, 1000));
+        let found = &list.found;
+        assert_eq!((found.tools.len(), found.tools[0].name.as_str(), found.warnings.len()), (1, "b", 1));
+        assert_eq!(found.tools[0].input_schema()["maximum"], u64::MAX);
+        assert!(found.warnings[0].contains("number out of range"), "{:?}", found.warnings);
     }
 }

@@ -9,6 +9,7 @@ mod calling;
 mod headers;
 pub(crate) use headers::{encoded, marks as marks_of};
 pub(crate) mod hub;
+pub(crate) use hub::{DONE_THERE, LOG};
 mod listing;
 mod negotiation;
 mod open;
@@ -60,12 +61,15 @@ pub enum Notice {
     ToolsChanged,
     /// It said something for the log.
     Log(String),
-    /// It said something else that belongs to no request: that other lists changed, or a resource did.
+    /// It said something else that belongs to no request: that other lists changed, or a resource did, words for the log, or that
+    /// somebody is done with what it sent them to do.
     Told {
         /// The protocol's method.
         method: String,
         /// Its parameters.
         params: Value,
+        /// Who alone is to hear it, as [`Answers::who`] says it.
+        whom: Option<String>,
     },
     /// The connection goes on for what is under way, and nothing new is heard on it.
     Moved(String),
@@ -318,6 +322,24 @@ impl Connection {
         self.request(method, Value::Null).await.map(drop)
     }
 
+    /// Says something that is not answered, where the server has a session to hear it in.
+    pub fn notify(&self, method: &str, params: Option<Value>) {
+        if !self.is_stateless() {
+            self.shared.asker.notify(method, params, Some(self.shared.agreed.version.clone()));
+        }
+    }
+
+    /// What tells it apart from all others for as long as somebody waits for its [end](Self::over).
+    pub fn mark(&self) -> usize {
+        Arc::as_ptr(&self.shared.asker.hub).addr()
+    }
+
+    /// Waits until it is over, or over for whatever is new. It is not kept by who waits.
+    pub fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+        let hub = Arc::clone(&self.shared.asker.hub);
+        async move { hub.closed().await }
+    }
+
     /// Lets the server go, and waits until it is gone with all that it started.
     pub async fn close(&self) {
         self.shared.asker.hub.close("it was closed");
@@ -356,6 +378,16 @@ impl Connection {
         params: &mut Shallow,
         headers: Vec<(String, String)>,
     ) -> Result<Value, CallError> {
+        value(&self.ask_raw(method, params, headers).await?)
+    }
+
+    /// The same, as the text that it came as.
+    async fn ask_raw(
+        &self,
+        method: &str,
+        params: &mut Shallow,
+        headers: Vec<(String, String)>,
+    ) -> Result<Box<RawValue>, CallError> {
         let question = Question {
             method,
             params,
@@ -368,7 +400,7 @@ impl Connection {
             company: None,
             tell: true,
         };
-        value(&self.shared.asker.ask(question).await?)
+        self.shared.asker.ask(question).await
     }
 
     /// Whether requests say in headers, too, what they are about.

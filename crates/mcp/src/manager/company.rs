@@ -12,7 +12,8 @@ pub const UI: &str = "io.modelcontextprotocol/ui";
 /// The type of a page that is shown with a tool's result.
 pub const APP: &str = "text/html;profile=mcp-app";
 
-/// Stands beside a connection with a session. What it offers is what some client of ours may have: a server that asks is
+/// Stands beside a connection with a session. What it offers is all that some client of ours may have, since a server asks for nothing
+/// that it was not offered at the beginning: a server that asks is
 /// answered by who made the call, and only without one from here, where nobody is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Desk;
@@ -23,7 +24,12 @@ impl Answers for Desk {
         let mut offered = Map::from_iter([("extensions".to_owned(), json!({ UI: { "mimeTypes": [APP] } }))]);
         // Without a session every request says the rest for itself.
         if !stateless {
-            offered.extend(["elicitation", "sampling", "roots"].map(|name| (name.to_owned(), json!({}))));
+            let all = [
+                ("elicitation", json!({ "form": {}, "url": {} })),
+                ("sampling", json!({ "context": {}, "tools": {} })),
+                ("roots", json!({})),
+            ];
+            offered.extend(all.map(|(name, how)| (name.to_owned(), how)));
         }
         offered
     }

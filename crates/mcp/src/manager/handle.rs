@@ -79,11 +79,13 @@ impl Handle {
             if member.launch != launch {
                 // Other words for the same thing.
                 (member.launch, member.revision) = (launch, configured.revision.clone());
+                member.offers.clone_from(&configured.offers);
                 self.link.tell_revision(&mut state);
             }
         } else {
-            let (revision, mark) = (configured.revision.clone(), configured.mark.clone());
-            state.members.push(Member { key: key.clone(), lazy, launch, revision, mark });
+            let (revision, offers) = (configured.revision.clone(), configured.offers.clone());
+            let mark = configured.mark.clone();
+            state.members.push(Member { key: key.clone(), lazy, launch, revision, offers, mark });
             self.link.tell(self.link.status_change(&state, key));
             if let (true, Some(tools)) = (state.live, &state.tools) {
                 self.link.tell(self.link.tools_change(&state, key, tools, true));

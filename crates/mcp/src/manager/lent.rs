@@ -98,7 +98,10 @@ impl Lent {
                         desk.under_way.remove(&id);
                     }
                 }
-                Some((method, params)) = heard.recv() => {
+                Some((method, params, whom)) = heard.recv() => {
+                    if whom.is_some_and(|whom| whom != desk.who) {
+                        continue;
+                    }
                     desk.said.say(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
                 }
                 changed = news.changed() => {

@@ -32,6 +32,9 @@ pub(super) struct Shared {
     pub(super) starts: Arc<Semaphore>,
 }
 
+/// What a server said that belongs to no request: the method, the parameters, and who alone is to hear it.
+type Heard = (String, Value, Option<String>);
+
 /// What makes two servers one connection, within an organisation.
 #[derive(Clone, PartialEq)]
 pub(super) struct Identity {
@@ -51,6 +54,8 @@ pub(super) struct Plan {
     pub(super) known: Arc<[ToolDefinition]>,
     /// The revision that is known to have been agreed on.
     pub(super) revision: Option<String>,
+    /// What it is known to have said that it can.
+    pub(super) offers: Option<Vec<String>>,
     /// Whether its tools are to be learnt anew.
     pub(super) learns: bool,
 }
@@ -88,9 +93,10 @@ pub(super) enum Hope {
 pub(super) struct Member {
     pub(super) key: ServerKey,
     pub(super) lazy: bool,
-    /// What it wants to be launched, and the revision that is remembered for that.
+    /// What it wants to be launched, and the revision and what it can that are remembered for that.
     pub(super) launch: ContentHash,
     pub(super) revision: Option<String>,
+    pub(super) offers: Option<Vec<String>>,
     /// What it is started from, as all nodes know it.
     pub(super) mark: String,
 }
@@ -106,6 +112,8 @@ pub(super) struct State {
     pub(super) connection: Option<Connection>,
     /// What was agreed on last, for the next connection.
     pub(super) revision: Option<String>,
+    /// What it said last that it can.
+    pub(super) offers: Option<Vec<String>>,
     pub(super) running: usize,
     pub(super) used: Instant,
     pub(super) answered: Instant,
@@ -138,7 +146,7 @@ pub(super) struct Link {
     /// Told when its last request is over after its connection was taken away.
     pub(super) quiet: Notify,
     /// Other nodes, which want to know what the server says by itself.
-    listeners: Mutex<Vec<mpsc::UnboundedSender<(String, Value)>>>,
+    listeners: Mutex<Vec<mpsc::UnboundedSender<Heard>>>,
     state: Mutex<State>,
 }
 
@@ -152,7 +160,7 @@ impl State {
 impl Link {
     pub(super) fn new(shared: Arc<Shared>, org: OrgId, plan: Plan) -> Self {
         let now = Instant::now();
-        let Plan { identity, redactor, tokens, lazy, known, revision, learns } = plan;
+        let Plan { identity, redactor, tokens, lazy, known, revision, offers, learns } = plan;
         let tokens = tokens.map(|tokens| Noted::wrap(tokens, redactor.clone()));
         let (status, reason, hope) = if lazy && !known.is_empty() && !learns {
             (Status::Disconnected, tend::NOT_STARTED, Hope::Asleep)
@@ -179,6 +187,7 @@ impl Link {
                 hope,
                 connection: None,
                 revision,
+                offers,
                 running: 0,
                 used: now,
                 answered: now,
@@ -224,6 +233,7 @@ impl Link {
     pub(super) fn connected(&self, connection: Connection, now: Instant) {
         let mut state = self.state();
         state.revision = Some(connection.protocol_version().to_owned());
+        state.offers = Some(super::offers(&connection.capabilities()));
         state.distant = connection.is_distant();
         state.connection = Some(connection);
         (state.used, state.answered) = (now, now);
@@ -235,11 +245,15 @@ impl Link {
 
     /// Tells what was agreed on to those for whom something else is remembered, or nothing.
     pub(super) fn tell_revision(&self, state: &mut State) {
-        let State { members, revision: Some(revision), connection: Some(_), .. } = state else { return };
-        for member in members.iter_mut().filter(|member| member.revision.as_ref() != Some(revision)) {
-            member.revision = Some(revision.clone());
+        let State { members, revision: Some(revision), offers: Some(offers), connection: Some(_), .. } = state else {
+            return;
+        };
+        let knows =
+            |member: &Member| member.revision.as_ref() == Some(revision) && member.offers.as_ref() == Some(offers);
+        for member in members.iter_mut().filter(|member| !knows(member)) {
+            (member.revision, member.offers) = (Some(revision.clone()), Some(offers.clone()));
             let (org, key, launch) = (self.org.clone(), member.key.clone(), member.launch);
-            self.tell(Change::Agreed { org, key, launch, revision: revision.clone() });
+            self.tell(Change::Agreed { org, key, launch, revision: revision.clone(), offers: offers.clone() });
         }
     }
 
@@ -305,7 +319,7 @@ impl Link {
     }
 
     /// What the server says by itself from now on.
-    pub(super) fn listen(&self) -> mpsc::UnboundedReceiver<(String, Value)> {
+    pub(super) fn listen(&self) -> mpsc::UnboundedReceiver<Heard> {
         let (told, heard) = mpsc::unbounded_channel();
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         heard
@@ -361,6 +375,7 @@ impl Link {
             protocol_version: None,
             server_info: None,
             capabilities: None,
+            offers: state.offers.clone(),
             instructions: None,
             stderr: state.stderr.clone(),
             logs: state.logs.iter().cloned().collect(),
@@ -428,19 +443,21 @@ impl Link {
         }
     }
 
-    /// The server said that something of it is other than before.
-    pub(super) fn told(&self, method: &str, params: &Value) {
+    /// The server said something that belongs to no request, to all or to one.
+    pub(super) fn told(&self, method: &str, params: &Value, whom: Option<&str>) {
         let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         if !listeners.is_empty() {
             let params = self.redactor.words(params.clone());
-            listeners.retain(|listener| listener.send((method.to_owned(), params.clone())).is_ok());
+            listeners
+                .retain(|listener| listener.send((method.to_owned(), params.clone(), whom.map(str::to_owned))).is_ok());
         }
         drop(listeners);
         let state = self.state();
         for member in &state.members {
             let params = self.redactor.words(params.clone());
             let (org, key) = (self.org.clone(), member.key.clone());
-            self.tell(Change::Told { org, key, method: method.to_owned(), params });
+            let whom = whom.map(str::to_owned);
+            self.tell(Change::Told { org, key, method: method.to_owned(), params, whom });
         }
     }
 

@@ -38,9 +38,9 @@ pub use company::{APP, UI};
 pub use leases::{Lease, Leases, Place, Sought};
 pub use lent::{Lent, NotLent};
 pub use settings::{Backoff, Settings, TokenSource, Variables};
-pub use state::{Change, Configured, Listed, ManagerError, ServerState, Start, Status, Whose};
+pub use state::{Change, Configured, Listed, ManagerError, ServerState, Start, Status, Whose, offers};
 
-use crate::connection::{Call, CallError};
+use crate::connection::{Call, CallError, Connection};
 use crate::resolve::Redactor;
 use crate::shallow::Shallow;
 use crate::tool::ToolDefinition;
@@ -52,6 +52,8 @@ use org::Org;
 /// How long a call waits that nobody heard of before it is asked once more, the first time and at the most.
 const MOVING: Duration = Duration::from_millis(20);
 const LONGEST_MOVING: Duration = Duration::from_secs(1);
+/// So often is looked whether a server is there again that was taken away.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Looks after servers. Clones are the same manager; with the last one everything ends.
 #[derive(Clone)]
@@ -260,6 +262,69 @@ impl Manager {
         let answer = self.call(org, key, call).await?;
         let read = serde_json::from_str(answer.get());
         read.map_err(|error| ManagerError::Call(CallError::Nonsense(error.to_string())))
+    }
+
+    /// Waits until what a server says to somebody comes on another connection than now, or on none. A connection that is theirs alone stays
+    /// meanwhile.
+    pub async fn until_other(&self, org: &OrgId, key: &ServerKey, who: &str) {
+        let Ok(handle) = self.handle(org, key) else { return };
+        let mut news = handle.link.news.subscribe();
+        let kept = handle.link.kept(who);
+        let used = |alone: Option<&Connection>| {
+            let shared = || handle.link.state().connection.clone();
+            alone.cloned().or_else(shared).map(|connection| (connection.mark(), connection.over()))
+        };
+        let Some((mark, over)) = used(kept.as_ref().map(|kept| &kept.connection)) else { return };
+        let other = async {
+            while news.changed().await.is_ok() {
+                let now = used(handle.link.private_of(who).as_ref()).map(|(mark, _)| mark);
+                if now != Some(mark) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = over => {}
+            () = other => {}
+        }
+    }
+
+    /// Waits until a server is connected. It is not woken for that.
+    pub async fn until_connected(&self, org: &OrgId, key: &ServerKey) {
+        loop {
+            let handle = self.look().orgs.get(org).and_then(|org| org.handle(key).ok());
+            let waited = match handle {
+                Some(handle) => {
+                    let mut news = handle.link.news.subscribe();
+                    if handle.link.state().connection.is_some() {
+                        return;
+                    }
+                    tokio::time::timeout(LOOK, news.changed()).await.is_ok_and(|changed| changed.is_ok())
+                }
+                None => false,
+            };
+            if !waited {
+                // It is off, or another one by now: nobody tells when that is over.
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+    }
+
+    /// Says something to a server that is not answered, on the connection that is one client's alone. False if there is none: then the server
+    /// never learnt anything of this client that could have changed.
+    pub fn notify(&self, org: &OrgId, key: &ServerKey, who: &str, method: &str, params: Option<&Value>) -> bool {
+        let handle = self.look().orgs.get(org).and_then(|org| org.handle(key).ok());
+        let connection = handle.and_then(|handle| handle.link.private_of(who));
+        connection.inspect(|connection| connection.notify(method, params.cloned())).is_some()
+    }
+
+    /// The same on the connection that all share, if there is one.
+    pub fn notify_shared(&self, org: &OrgId, key: &ServerKey, method: &str, params: Option<&Value>) {
+        let handle = self.look().orgs.get(org).and_then(|org| org.handle(key).ok());
+        let connection = handle.and_then(|handle| handle.link.state().connection.clone());
+        if let Some(connection) = connection {
+            connection.notify(method, params.cloned());
+        }
     }
 
     /// Connects a server anew, with the values that its variables have now and as if it had never failed. Whether that works is

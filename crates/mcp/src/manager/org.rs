@@ -278,6 +278,7 @@ impl Server {
                 protocol_version: None,
                 server_info: None,
                 capabilities: None,
+                offers: self.configured.offers.clone(),
                 instructions: None,
                 stderr: Vec::new(),
                 logs: Vec::new(),
@@ -344,6 +345,6 @@ fn wanted(
     };
     let lazy = settings.lazy && configured.start != Start::Eagerly && is_process;
     let learns = configured.start == Start::LazilyOnceLearnt;
-    let revision = configured.revision.clone();
-    Ok(Plan { identity, redactor: resolved.redactor, tokens, lazy, known, revision, learns })
+    let (revision, offers) = (configured.revision.clone(), configured.offers.clone());
+    Ok(Plan { identity, redactor: resolved.redactor, tokens, lazy, known, revision, offers, learns })
 }

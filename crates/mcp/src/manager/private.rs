@@ -85,6 +85,21 @@ impl Privates {
 }
 
 impl Link {
+    /// The same for one that is there already, which stays for as long as this does.
+    pub(super) fn kept(&self, who: &str) -> Option<Alone> {
+        let all = self.privates.all();
+        let private = all.get(who)?;
+        let connection = private.connection.get().filter(|connection| !connection.is_closed())?.clone();
+        private.running.fetch_add(1, Ordering::AcqRel);
+        Some(Alone { connection, private: private.clone() })
+    }
+
+    /// The connection of one client alone, if it has one.
+    pub(super) fn private_of(&self, who: &str) -> Option<Connection> {
+        let private = self.privates.all().get(who).cloned()?;
+        private.connection.get().filter(|connection| !connection.is_closed()).cloned()
+    }
+
     /// The connection of one client alone, opened if need be.
     pub(super) async fn alone(self: &Arc<Self>, company: &Arc<dyn Answers>) -> Result<Alone, ManagerError> {
         let private = self.privates.of(company.who())?;
@@ -108,6 +123,8 @@ impl Link {
         let (options, tokens) = (self.shared.settings.options_of(&self.org), self.tokens.clone());
         let endpoint = &self.identity.endpoint;
         let connection = Connection::open_again(endpoint, &options, tokens, told, offers, last.as_deref()).await?;
+        // Who waits for what it says looks where it comes from now.
+        self.news.send_replace(());
         let (link, who) = (Arc::downgrade(self), company.who().to_owned());
         tokio::spawn(async move {
             loop {
@@ -126,7 +143,8 @@ impl Link {
                 let Some(link) = link.upgrade() else { return };
                 match notice {
                     Some(Notice::Log(text)) => link.log(&text),
-                    Some(Notice::Told { method, params }) => link.told(&method, &params),
+                    // It is this client's own, and nobody else's business.
+                    Some(Notice::Told { method, params, .. }) => link.told(&method, &params, Some(&who)),
                     Some(Notice::ToolsChanged) => {}
                     Some(Notice::Moved(_) | Notice::Closed(_)) | None => return,
                 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::Status;
 use super::link::{Ask, Hope, Link};
 use super::pace::{Pace, jittered};
-use crate::connection::{CallError, Connection, Notice, ToolList};
+use crate::connection::{CallError, Connection, DONE_THERE, LOG, Notice, ToolList};
 
 /// Why it does not serve any more.
 pub(super) enum Ended {
@@ -64,7 +64,7 @@ struct Serving<'a> {
     misses: u32,
     sign: Sign,
     /// What it said that belongs to no request, which is passed on once, however often it is said, at this time.
-    owed: BTreeSet<(String, String)>,
+    owed: BTreeSet<(String, String, Option<String>)>,
     owed_at: Option<Instant>,
 }
 
@@ -172,9 +172,17 @@ impl Serving<'_> {
                 self.link.log(&text);
                 None
             }
-            Some(Notice::Told { method, params }) => {
+            // What is said to somebody is said once, and words for the log in order.
+            Some(Notice::Told { method, params, whom }) if matches!(method.as_str(), LOG | DONE_THERE) => {
+                // Nobody is known who would be told that something is done which nobody was sent to do.
+                if method == LOG || whom.is_some() {
+                    self.link.told(&method, &params, whom.as_deref());
+                }
+                None
+            }
+            Some(Notice::Told { method, params, whom }) => {
                 if self.owed.len() < MOST_OWED {
-                    self.owed.insert((method, params.to_string()));
+                    self.owed.insert((method, params.to_string(), whom));
                     self.owed_at.get_or_insert(Instant::now() + OWED);
                 }
                 None
@@ -207,8 +215,8 @@ impl Serving<'_> {
     fn tick(&mut self) -> Option<Ended> {
         let now = Instant::now();
         if self.owed_at.take_if(|at| *at <= now).is_some() {
-            for (method, params) in std::mem::take(&mut self.owed) {
-                self.link.told(&method, &serde_json::from_str(&params).unwrap_or_default());
+            for (method, params, whom) in std::mem::take(&mut self.owed) {
+                self.link.told(&method, &serde_json::from_str(&params).unwrap_or_default(), whom.as_deref());
             }
         }
         if self.listing.is_none() && self.list_at.is_some_and(|at| at <= now) {

@@ -46,8 +46,28 @@ pub struct Configured {
     pub known: Vec<ToolDefinition>,
     /// The revision of the protocol that was agreed on when it was last connected by this launch, if that is remembered.
     pub revision: Option<String>,
+    /// What it [said that it can](offers) then, if that is remembered.
+    pub offers: Option<Vec<String>>,
     /// What it is started from, as all nodes know it: two that say the same here start the same.
     pub mark: String,
+}
+
+/// So many names of capabilities are remembered, and so much of each.
+const MOST_OFFERS: usize = 64;
+const LONGEST_OFFER: usize = 200;
+
+/// The names of what a server says that it can, those of extensions as well.
+pub fn offers(capabilities: &Value) -> Vec<String> {
+    let names = |value: Option<&Value>| -> Vec<String> {
+        value.and_then(Value::as_object).map(|all| all.keys().cloned().collect()).unwrap_or_default()
+    };
+    let mut all = names(Some(capabilities));
+    all.extend(names(capabilities.get("extensions")));
+    all.retain(|name| name.len() <= LONGEST_OFFER);
+    all.sort_unstable();
+    all.dedup();
+    all.truncate(MOST_OFFERS);
+    all
 }
 
 /// How it is with a server.
@@ -114,6 +134,8 @@ pub struct ServerState {
     pub server_info: Option<Value>,
     /// What it says that it can.
     pub capabilities: Option<Value>,
+    /// The [names](offers) of it: what it said last, or what was remembered of it.
+    pub offers: Option<Vec<String>>,
     /// How it wants to be used, in its own words. They are a stranger's.
     pub instructions: Option<String>,
     /// The last lines of its standard error, and after it ended those of the process before.
@@ -189,7 +211,8 @@ pub enum Change {
         /// Who tells it.
         whose: Whose,
     },
-    /// A server said that something else of it is other than before: its prompts or resources, or one resource.
+    /// A server said something that belongs to no request: that its prompts or resources are others than before, or that one resource
+    /// is, words for the log, or that somebody is done with what it sent them to do.
     Told {
         /// Whose it is.
         org: OrgId,
@@ -199,8 +222,11 @@ pub enum Change {
         method: String,
         /// Its parameters.
         params: Value,
+        /// Who alone is to hear it, as [`Answers::who`](crate::connection::Answers::who) says it.
+        whom: Option<String>,
     },
-    /// A launch worked, and a revision of the protocol was agreed on that is not the one that the configuration had.
+    /// A launch worked, and a revision of the protocol was agreed on that is not the one that the configuration had, or it can other
+    /// things.
     Agreed {
         /// Whose it is.
         org: OrgId,
@@ -210,6 +236,8 @@ pub enum Change {
         launch: ContentHash,
         /// The revision.
         revision: String,
+        /// What it [says that it can](offers).
+        offers: Vec<String>,
     },
 }
 

@@ -89,14 +89,19 @@ impl Client {
         self.exchange.say(notification(method, Some(&params)));
     }
 
-    /// Whether it offers to answer this kind of question.
+    /// Whether it offers to answer this kind of question, in its plainest form.
     pub fn can(&self, method: &str) -> bool {
-        offers(&self.peer.capabilities, method).is_ok()
+        self.lacks(method, &Value::Null).is_none()
+    }
+
+    /// What it would have to offer to be asked just this, and does not: a capability, with what of it where it has the rest.
+    pub fn lacks(&self, method: &str, params: &Value) -> Option<&'static str> {
+        offers(&self.peer.capabilities, method, params).err()
     }
 
     /// Asks it something and waits for the answer.
     pub async fn ask(&self, method: &str, params: Value) -> Result<Value, AskError> {
-        offers(&self.peer.capabilities, method).map_err(AskError::NotOffered)?;
+        offers(&self.peer.capabilities, method, &params).map_err(AskError::NotOffered)?;
         let answer = match &self.session {
             Some(session) => session.ask(&self.exchange, method, &params),
             None => self.exchange.ask(method, params),
@@ -122,14 +127,27 @@ impl Client {
 }
 
 /// Which capability a question needs, and whether it is there.
-fn offers(capabilities: &Map<String, Value>, method: &str) -> Result<(), &'static str> {
+fn offers(capabilities: &Map<String, Value>, method: &str, params: &Value) -> Result<(), &'static str> {
     let needed = match method {
         "elicitation/create" => "elicitation",
         "sampling/createMessage" => "sampling",
         "roots/list" => "roots",
         _ => return Err("that"),
     };
-    if capabilities.contains_key(needed) { Ok(()) } else { Err(needed) }
+    let offered = capabilities.get(needed).ok_or(needed)?;
+    let has = |part: &str| offered.get(part).is_some();
+    let asks = |name: &str| params.get(name).is_some_and(|value| !value.is_null());
+    match method {
+        "elicitation/create" if params.get("mode").and_then(Value::as_str) == Some("url") => {
+            has("url").then_some(()).ok_or("elicitation.url")
+        }
+        // Who says nothing more means forms.
+        "elicitation/create" if has("url") && !has("form") => Err("elicitation.form"),
+        "sampling/createMessage" if asks("tools") || asks("toolChoice") => {
+            has("tools").then_some(()).ok_or("sampling.tools")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A way to say something to a session that belongs to no request.
@@ -149,5 +167,33 @@ impl Voice {
         let session = self.0.upgrade()?;
         let exchange = session.unasked().clone();
         Some(Client::new(session.peer().clone(), exchange, Some(session)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_question_needs_what_it_uses() {
+        let (form, url) = (json!({ "message": "?" }), json!({ "mode": "url", "url": "https://a" }));
+        let (plain, tools) = (json!({ "messages": [] }), json!({ "messages": [], "tools": [] }));
+        for (capabilities, method, params, lacks) in [
+            (json!({}), "elicitation/create", &form, Some("elicitation")),
+            (json!({ "elicitation": {} }), "elicitation/create", &form, None),
+            (json!({ "elicitation": {} }), "elicitation/create", &url, Some("elicitation.url")),
+            (json!({ "elicitation": { "url": {} } }), "elicitation/create", &url, None),
+            (json!({ "elicitation": { "url": {} } }), "elicitation/create", &form, Some("elicitation.form")),
+            (json!({ "elicitation": { "url": {}, "form": {} } }), "elicitation/create", &form, None),
+            (json!({ "sampling": {} }), "sampling/createMessage", &plain, None),
+            (json!({ "sampling": {} }), "sampling/createMessage", &tools, Some("sampling.tools")),
+            (json!({ "sampling": { "tools": {} } }), "sampling/createMessage", &tools, None),
+            (json!({ "roots": {} }), "roots/list", &Value::Null, None),
+            (json!({ "roots": {} }), "other", &Value::Null, Some("that")),
+        ] {
+            let Value::Object(all) = &capabilities else { unreachable!("it is an object") };
+            assert_eq!(offers(all, method, params).err(), lacks, "{capabilities} {method} {params}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! One request and all that is said before its answer, in order. Who reads has a place in it, so a reader that broke off can be
 //! followed by another one that goes on where it was.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +58,11 @@ struct State {
     /// The place of the first that is kept.
     first: u64,
     said: VecDeque<Arc<str>>,
+    /// Who took each of them, where there can be many who read. Nobody is 0.
+    taken: VecDeque<u32>,
+    readers: u32,
+    /// Those who were followed by another.
+    followed: HashSet<u32>,
     bytes: usize,
     questions: Vec<Question>,
     outcome: Option<Arc<Outcome>>,
@@ -95,8 +100,10 @@ impl Exchange {
         }
         state.bytes += text.len();
         state.said.push_back(text.into());
+        state.taken.push_back(0);
         while state.said.len() > 1 && (state.said.len() > MOST_EVENTS || state.bytes > MOST_BYTES) {
             let Some(gone) = state.said.pop_front() else { break };
+            state.taken.pop_front();
             state.bytes -= gone.len();
             state.first += 1;
         }
@@ -185,8 +192,36 @@ impl Exchange {
         self.stop.subscribe()
     }
 
-    /// What comes at this place or after it. Waits for it, and meanwhile does the work that it may come from.
-    pub(super) async fn next(&self, place: u64, work: &mut Option<Lasting>) -> Event {
+    /// One more reads what is said by itself. Each message is for one of them: what nobody took yet is for whoever comes.
+    pub(super) fn reader(&self) -> u32 {
+        let mut state = self.state();
+        state.readers += 1;
+        state.readers
+    }
+
+    /// The same for one who goes on at this place, where another one broke off: what that one was sent from there on is sent again, and
+    /// it gets nothing more.
+    pub(super) fn follower(&self, place: u64) -> u32 {
+        let reader = self.reader();
+        let mut state = self.state();
+        let at = |place: u64| usize::try_from(place.checked_sub(state.first)?).ok();
+        let last = place.checked_sub(1).and_then(at).and_then(|at| state.taken.get(at).copied());
+        let Some(before) = last.filter(|before| *before != 0) else { return reader };
+        let from = at(place).unwrap_or_default();
+        state.taken.iter_mut().skip(from).filter(|taken| **taken == before).for_each(|taken| *taken = reader);
+        // Nobody follows whoever took the last one unless that is this one's.
+        if let Some(taken) = state.taken.get_mut(from.saturating_sub(1)) {
+            *taken = reader;
+        }
+        state.followed.insert(before);
+        drop(state);
+        self.news.notify_waiters();
+        reader
+    }
+
+    /// What comes at this place or after it, for this reader where there can be many. Waits for it, and meanwhile does the work that it may
+    /// come from.
+    pub(super) async fn next(&self, place: u64, reader: Option<u32>, work: &mut Option<Lasting>) -> Event {
         let mut news: Pin<&mut Option<Notified<'_>>> = pin!(None);
         poll_fn(|context| {
             // First the work, while nobody listens: its news would wake the very task that does it.
@@ -197,7 +232,7 @@ impl Exchange {
                 }
             }
             loop {
-                if let Some(event) = self.peek(place) {
+                if let Some(event) = self.peek(place, reader) {
                     return Poll::Ready(event);
                 }
                 match news.as_mut().as_pin_mut() {
@@ -216,9 +251,13 @@ impl Exchange {
         .await
     }
 
-    fn peek(&self, place: u64) -> Option<Event> {
+    fn peek(&self, place: u64, reader: Option<u32>) -> Option<Event> {
         let mut state = self.state();
-        let at = place.max(state.first);
+        let at = match reader {
+            Some(reader) if state.followed.contains(&reader) => return Some(Event::End),
+            Some(reader) => state.take(place, reader),
+            None => place.max(state.first),
+        };
         let index = usize::try_from(at - state.first).unwrap_or(usize::MAX);
         if let Some(text) = state.said.get(index) {
             return Some(Event::Said(at, text.clone()));
@@ -244,5 +283,64 @@ impl Exchange {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The first place from this one on that is for this reader, which has it now.
+    fn take(&mut self, place: u64, reader: u32) -> u64 {
+        let at = place.max(self.first);
+        let from = usize::try_from(at - self.first).unwrap_or(usize::MAX);
+        let own = |taken: &u32| [0, reader].contains(taken);
+        let found = self.taken.iter().skip(from).position(own);
+        let index = found.map_or(self.taken.len(), |found| from + found);
+        if let Some(taken) = self.taken.get_mut(index) {
+            *taken = reader;
+        }
+        self.first + index as u64
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    async fn read(exchange: &Exchange, reader: u32, place: &mut u64) -> String {
+        let Event::Said(at, text) = exchange.next(*place, Some(reader), &mut None).await else { panic!("an end") };
+        *place = at + 1;
+        text.to_string()
+    }
+
+    fn is_silent(exchange: &Exchange, reader: u32, place: u64) -> bool {
+        exchange.peek(place, Some(reader)).is_none()
+    }
+
+    #[tokio::test]
+    async fn each_message_is_for_one_reader() {
+        let exchange = Exchange::new(0, None, None);
+        exchange.say("before anybody came".to_owned());
+        let (one, mut at_one) = (exchange.reader(), 0);
+        let (two, mut at_two) = (exchange.reader(), 0);
+        assert_eq!(read(&exchange, one, &mut at_one).await, "before anybody came");
+        assert!(is_silent(&exchange, two, at_two));
+        exchange.say("b".to_owned());
+        assert_eq!(read(&exchange, two, &mut at_two).await, "b");
+        assert!(is_silent(&exchange, one, at_one) && is_silent(&exchange, two, at_two));
+        exchange.say("c".to_owned());
+        exchange.say("d".to_owned());
+        assert_eq!(read(&exchange, one, &mut at_one).await, "c");
+        assert_eq!(read(&exchange, one, &mut at_one).await, "d");
+        // Who comes later hears what comes then, and nothing of what was.
+        let later = exchange.reader();
+        assert!(is_silent(&exchange, later, 0));
+        // Who goes on where the first one got its first message gets the first one's others again, and not the second one's.
+        let (again, mut at) = (exchange.follower(1), 1);
+        assert_eq!(read(&exchange, again, &mut at).await, "c");
+        assert!(matches!(exchange.next(at_one, Some(one), &mut None).await, Event::End));
+        // So does who follows that one.
+        let (third, mut at) = (exchange.follower(at), at);
+        assert_eq!(read(&exchange, third, &mut at).await, "d");
+        assert!(is_silent(&exchange, third, at));
     }
 }

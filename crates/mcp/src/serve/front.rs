@@ -117,15 +117,19 @@ impl Front {
             return Reply::fault(None, fault.with_status(406));
         }
         let last = visit.headers.get("last-event-id").and_then(|value| value.to_str().ok());
-        let (exchange, place) = match last.map(|last| last.split_once('-').map(|(a, b)| (a.parse(), b.parse()))) {
-            None => (session.unasked().clone(), 0),
+        let unasked = session.unasked();
+        // What is said by itself is for one of all that listen. What belongs to a request has one who reads it.
+        let (exchange, place, reader) = match last.map(|last| last.split_once('-').map(|(a, b)| (a.parse(), b.parse())))
+        {
+            None => (unasked.clone(), 0, Some(unasked.reader())),
+            Some(Some((Ok(0), Ok(place)))) => (unasked.clone(), place, Some(unasked.follower(place))),
             Some(Some((Ok(number), Ok(place)))) => match session.kept(number) {
-                Some(exchange) => (exchange, place),
+                Some(exchange) => (exchange, place, None),
                 None => return Reply::empty(404),
             },
             Some(_) => return Reply::empty(400),
         };
-        Reply::events(Events::new(exchange, place, Ties::Session(session)))
+        Reply::events(Events::new(exchange, place, Ties::Session(session)).reading(reader))
     }
 
     /// A client ends its session.

@@ -125,7 +125,7 @@ impl Line {
         tokio::spawn(async move {
             let mut place = 0;
             loop {
-                match exchange.next(place, &mut None).await {
+                match exchange.next(place, None, &mut None).await {
                     Event::Said(at, text) => {
                         line.say(text.to_string()).await;
                         place = at + 1;

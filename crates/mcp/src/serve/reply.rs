@@ -78,6 +78,8 @@ pub(super) enum Ties {
 pub struct Events {
     exchange: Arc<Exchange>,
     place: u64,
+    /// Which of those who read it this is, where there can be many.
+    reader: Option<u32>,
     ties: Ties,
     /// Whether the stream begins with the number from which it can be taken up.
     primed: bool,
@@ -90,7 +92,13 @@ pub struct Events {
 impl Events {
     pub(super) fn new(exchange: Arc<Exchange>, place: u64, ties: Ties) -> Self {
         let numbered = matches!(ties, Ties::Session(_));
-        Self { exchange, place, ties, primed: true, numbered, over: false, work: None }
+        Self { exchange, place, reader: None, ties, primed: true, numbered, over: false, work: None }
+    }
+
+    /// The same for one of many who may read.
+    pub(super) fn reading(mut self, reader: Option<u32>) -> Self {
+        self.reader = reader;
+        self
     }
 
     /// The same, with the work that makes the answer.
@@ -189,13 +197,13 @@ impl Events {
 
     /// What comes next. Questions to a client without a session come together.
     async fn next_event(&mut self) -> Event {
-        let event = self.exchange.next(self.place, &mut self.work).await;
+        let event = self.exchange.next(self.place, self.reader, &mut self.work).await;
         if !matches!((&event, &self.ties), (Event::Asked, Ties::Stateless { .. })) {
             return event;
         }
         self.hand_over();
         self.exchange.gathered().await;
-        self.exchange.next(self.place, &mut None).await
+        self.exchange.next(self.place, self.reader, &mut None).await
     }
 
     /// Puts the exchange aside until its client has answered.

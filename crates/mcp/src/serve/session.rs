@@ -181,9 +181,6 @@ impl Session {
 
     /// One that was kept.
     pub(super) fn kept(&self, number: u64) -> Option<Arc<Exchange>> {
-        if number == 0 {
-            return Some(self.unasked.clone());
-        }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().find(|exchange| exchange.number == number).cloned()
     }

@@ -102,6 +102,7 @@ impl Kit {
             start: Start::Eagerly,
             known: Vec::new(),
             revision: None,
+            offers: None,
             mark: String::new(),
         }
     }

@@ -30,8 +30,9 @@ async fn what_was_agreed_on_is_told_and_kept_for_the_next_connection() {
     let server = twin(&kit, &methods, &[]);
     kit.configure(&[&server]);
     let told = agreed(&mut kit).await;
-    let [Change::Agreed { org, key: of, launch, revision }] = &told[..] else { panic!("{told:?}") };
+    let [Change::Agreed { org, key: of, launch, revision, offers }] = &told[..] else { panic!("{told:?}") };
     assert_eq!((org, of, revision.as_str()), (&kit.org, &key("app~a"), "2025-11-25"));
+    assert_eq!(*offers, ["logging", "tools"]);
     assert_eq!(*launch, server.launch.fingerprint());
     kill(kit.pid("app~a").await);
     assert!(agreed(&mut kit).await.is_empty(), "nothing is new");
@@ -46,7 +47,8 @@ async fn what_was_agreed_on_is_told_and_kept_for_the_next_connection() {
 async fn what_the_configuration_remembers_is_used() {
     let mut kit = Kit::new(|_| ());
     let methods = kit.starts("methods");
-    let server = Configured { revision: Some("2025-11-25".to_owned()), ..twin(&kit, &methods, &[]) };
+    let offers = Some(vec!["logging".to_owned(), "tools".to_owned()]);
+    let server = Configured { revision: Some("2025-11-25".to_owned()), offers, ..twin(&kit, &methods, &[]) };
     kit.configure(&[&server]);
     assert!(agreed(&mut kit).await.is_empty(), "it is remembered");
     assert_eq!(questions(&methods), ["initialize"]);

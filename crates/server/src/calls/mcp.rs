@@ -164,6 +164,9 @@ impl Calls {
     }
 }
 
+/// So much of it is told to those who listen to calls. Who made one gets all of it.
+const LONGEST_PROGRESS: usize = 2000;
+
 /// What a server says of its progress, as those know it who listen to calls.
 pub(crate) fn progress_of(params: &Value) -> Event {
     let number = |name: &str| params.get(name).and_then(Value::as_f64);
@@ -171,6 +174,7 @@ pub(crate) fn progress_of(params: &Value) -> Event {
         (Some(done), Some(total)) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
         _ => None,
     };
-    let message = params.get("message").and_then(Value::as_str).map(ToOwned::to_owned);
+    let message = params.get("message").and_then(Value::as_str);
+    let message = message.map(|message| message.chars().take(LONGEST_PROGRESS).collect());
     Event::Progress { fraction, message }
 }

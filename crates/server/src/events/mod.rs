@@ -44,8 +44,8 @@ pub(crate) enum News {
     Files(OrgId, ChatId),
     /// The tools that a chat may use.
     Selectors(OrgId, ChatId),
-    /// An MCP server said something that belongs to no request.
-    Told { org: OrgId, key: ServerKey, method: String, params: Value },
+    /// An MCP server said something that belongs to no request, to all or to one client of ours.
+    Told { org: OrgId, key: ServerKey, method: String, params: Value, whom: Option<String> },
 }
 
 /// The bus. Clones share it.

@@ -1,5 +1,6 @@
 //! A client, as it stands beside calls to the servers behind us: it is asked what they ask, and hears what they say.
 
+use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -40,11 +41,45 @@ impl LogLevel {
         LEVELS.get(self.0.load(Ordering::Relaxed)).copied()
     }
 
+    /// Whether it wants to read this.
+    pub(super) fn wants(&self, params: &Value) -> bool {
+        self.admits(rank_of(params))
+    }
+
     /// Whether it wants to read what is as important as this.
     fn admits(&self, rank: usize) -> bool {
         let chosen = self.0.load(Ordering::Relaxed);
         chosen == usize::MAX || rank >= chosen
     }
+}
+
+/// How important words for a log are. What does not say so is.
+fn rank_of(params: &Value) -> usize {
+    params.get("level").and_then(Value::as_str).and_then(rank).unwrap_or(LEVELS.len())
+}
+
+fn rank(level: &str) -> Option<usize> {
+    LEVELS.iter().position(|known| *known == level)
+}
+
+/// Which client this is, for those who must tell clients of one owner apart. Two sessions of one token are two. Without sessions those
+/// are that do not offer the same: a server with sessions is told once what its client offers.
+pub(super) fn who_of(client: &Client, owner: &str) -> String {
+    if let Some(session) = client.session() {
+        return format!("{owner} {session}");
+    }
+    let offered = &client.peer().capabilities;
+    let mut who = owner.to_owned();
+    for (kind, _) in QUESTIONS {
+        let Some(how) = offered.get(kind) else { continue };
+        who = format!("{who} {kind}");
+        for part in ["form", "url", "tools", "context"] {
+            if how.get(part).is_some() {
+                who = format!("{who}.{part}");
+            }
+        }
+    }
+    who
 }
 
 /// A client beside a call.
@@ -70,15 +105,7 @@ impl Beside {
         level: &LogLevel,
         questions: Option<Arc<Questions>>,
     ) -> Arc<Self> {
-        // Two sessions of one token are two clients. Without sessions those are that do not offer the same: a server with
-        // sessions is told once what its client offers.
-        let who = match client.session() {
-            Some(session) => format!("{who} {session}"),
-            None => QUESTIONS.iter().fold(who.to_owned(), |who, (kind, method)| match client.can(method) {
-                true => format!("{who} {kind}"),
-                false => who,
-            }),
-        };
+        let who = who_of(client, who);
         let (client, level) = (client.clone(), level.clone());
         Arc::new(Self { client, who, level, missing: OnceLock::new(), questions })
     }
@@ -88,7 +115,8 @@ impl Beside {
     pub(super) fn lacking(&self) -> Option<Fault> {
         let missing = self.missing.get().filter(|_| self.client.peer().stateless)?;
         let message = format!("the server behind this asks for `{missing}`, which the client does not offer");
-        let data = json!({ "requiredCapabilities": { *missing: {} } });
+        let needed = missing.rsplit('.').fold(json!({}), |inside, name| json!({ name: inside }));
+        let data = json!({ "requiredCapabilities": needed });
         Some(Fault::new(code::MISSING_CAPABILITY, message).with_data(data))
     }
 
@@ -105,8 +133,7 @@ impl Beside {
 
     /// Whether the client wants to read this.
     fn wants(&self, params: &Value) -> bool {
-        let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
-        let said = params.get("level").and_then(Value::as_str).and_then(rank).unwrap_or(LEVELS.len());
+        let said = rank_of(params);
         let peer = self.client.peer();
         match (peer.stateless, &peer.log_level) {
             (true, None) => false,
@@ -131,12 +158,13 @@ impl Answers for Beside {
     }
 
     fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
-        if !self.client.can(method) {
-            let needed = QUESTIONS.iter().find(|(_, known)| *known == method);
-            if let Some((needed, _)) = needed {
-                let _ = self.missing.set(needed);
+        if let Some(missing) = self.client.lacks(method, &params) {
+            if QUESTIONS.iter().any(|(_, known)| *known == method) {
+                let _ = self.missing.set(missing);
             }
-            return None;
+            // A server is offered all that there is on a connection that many share: it hears here that this one has not all of it.
+            let partly = missing.contains('.').then(|| format!("the client does not offer `{missing}`"));
+            return partly.map(|why| Box::pin(ready(Err((code::INVALID_PARAMS, why)))) as _);
         }
         if let Some(questions) = &self.questions {
             let answer = questions.ask(method, params);
@@ -159,6 +187,7 @@ impl Answers for Beside {
         match (method, params) {
             ("notifications/progress", Value::Object(params)) => self.client.progress(params.clone()),
             ("notifications/message", params) if self.wants(params) => self.client.notify(method, params.clone()),
+            ("notifications/elicitation/complete", params) => self.client.notify(method, params.clone()),
             _ => {}
         }
     }

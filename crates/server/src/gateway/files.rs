@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kitbag_cas::{Entry, Kind};
 use kitbag_mcp::serve::Fault;
+use kitbag_mcp::shallow::Shallow;
 use kitbag_model::WorkPath;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use crate::api::workspace::explain;
 /// How the address of a file begins.
 const SCHEME: &str = "workspace:///";
 
-/// So many files are listed. All of them can be read.
+/// So many files are on one page of the list.
 const MOST: usize = 1000;
 
 /// The largest file that is read at once.
@@ -26,19 +27,47 @@ pub(super) fn is_file(uri: &str) -> bool {
     uri.starts_with(SCHEME)
 }
 
-/// All files, as far as the client has a workspace yet: to look at what there is makes none.
-pub(super) async fn list(view: &View) -> Result<Vec<Value>, Fault> {
-    let Some(chat) = view.known_chat().await? else { return Ok(Vec::new()) };
+/// How the place begins where a list of files goes on. A server whose own places begin like that hides its later pages behind ours.
+const BEHIND: &str = "kitbag-workspace:";
+
+/// The file that a page of the list comes after. None if the page is none of ours.
+pub(super) fn behind(params: &Shallow) -> Result<Option<WorkPath>, Fault> {
+    let cursor = params.text("cursor");
+    let Some(place) = cursor.as_deref().and_then(|cursor| cursor.strip_prefix(BEHIND)) else { return Ok(None) };
+    path_of(place).map(Some).ok_or_else(|| Fault::params("`cursor` is none that was given"))
+}
+
+/// The files behind one, in order, and where the list goes on, as far as the client has a workspace yet: to look at what there is makes
+/// none.
+pub(super) async fn list(view: &View, behind: Option<&WorkPath>) -> Result<(Vec<Value>, Option<String>), Fault> {
+    let Some(chat) = view.known_chat().await? else { return Ok((Vec::new(), None)) };
     let lease = view.app.workspaces().look(&view.org, chat).await;
     let wrong = |error| fault(explain(chat)(error));
-    let Some(state) = lease.active().await.map_err(wrong)? else { return Ok(Vec::new()) };
-    let files = lease.entries(state.root).await.map_err(wrong)?;
+    let Some(state) = lease.active().await.map_err(wrong)? else { return Ok((Vec::new(), None)) };
+    let mut files = lease.entries(state.root).await.map_err(wrong)?;
+    files.retain(|(path, entry)| is_one(entry.kind) && behind.is_none_or(|behind| path > behind));
+    files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    let more = files.len() > MOST;
+    files.truncate(MOST);
+    let last = files.last().filter(|_| more);
+    let next = last.map(|(path, _)| format!("{BEHIND}{}", escaped(path.as_str())));
     let shown = |(path, entry): (WorkPath, Entry)| {
         json!({
             "uri": address(&path), "name": path.name(), "size": entry.size, "mimeType": kind(path.as_str()),
         })
     };
-    Ok(files.into_iter().filter(|(_, entry)| is_one(entry.kind)).take(MOST).map(shown).collect())
+    Ok((files.into_iter().map(shown).collect(), next))
+}
+
+/// What is another text when a file is other than before; none: there is no such file.
+pub(super) async fn mark(view: &View, uri: &str) -> Result<Option<String>, Fault> {
+    let path = decoded(uri).ok_or_else(|| no_resource(uri, false))?;
+    let Some(chat) = view.known_chat().await? else { return Ok(None) };
+    let lease = view.app.workspaces().look(&view.org, chat).await;
+    let wrong = |error| fault(explain(chat)(error));
+    let Some(state) = lease.active().await.map_err(wrong)? else { return Ok(None) };
+    let entry = lease.find(state.root, path).await.map_err(wrong)?;
+    Ok(entry.filter(|entry| is_one(entry.kind)).map(|entry| entry.hash.to_string()))
 }
 
 /// How to read a file whose path is known.

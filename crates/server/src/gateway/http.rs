@@ -223,10 +223,12 @@ fn pieces(mut stream: Stream, stay: Option<Stay>) -> impl tokio_stream::Stream<I
         });
         loop {
             let next = tokio::select! {
-                next = stream.next() => next,
-                // Who hung up hears nothing any more, and who may no longer be here neither.
+                biased;
+                // Who hung up hears nothing any more, and who may no longer be here neither: it is looked at first, since what is taken
+                // from the stream is taken from others who may listen.
                 () = sender.closed() => return,
                 () = &mut out => return,
+                next = stream.next() => next,
             };
             match next {
                 Some(piece) => {

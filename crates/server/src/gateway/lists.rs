@@ -1,21 +1,28 @@
 //! Prompts, resources and their templates: those of the servers behind us, and our own.
 
-use kitbag_mcp::manager::Status;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use kitbag_mcp::manager::{ServerState, Status};
 use kitbag_mcp::serve::{Client, Fault, code};
 use kitbag_mcp::shallow::Shallow;
 use kitbag_model::ServerKey;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::menu::{Menu, is_plain};
 use super::skills::Served;
 use super::tools::internal;
-use super::upstream::{cached, is_extension};
+use super::upstream::{SKILLS, cached};
 use super::view::View;
-use super::{apps, door::Place, files, names, skills};
+use super::{apps, door::Place, files, names, renamed, skills};
 
 /// How many pages of one server's list are asked for where there are many servers.
 const PAGES: usize = 50;
+
+/// So long one server of many may take to be woken and to tell a list, or to take what all are told.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What lists there are beside that of tools: the method, what is in its answer, and the field that names an entry.
 const LISTS: [(&str, &str, &str); 3] = [
@@ -45,7 +52,15 @@ impl View {
             return Err(Fault::no_method(method));
         };
         let (menu, stateless) = (self.menu().await?, client.peer().stateless);
-        let own = self.own(&menu, what).await?;
+        if what == "resources"
+            && !matches!(self.place, Place::Server(_))
+            && let Some(behind) = files::behind(&params)?
+        {
+            let (files, next) = files::list(self, Some(&behind)).await?;
+            let raw = to_raw_value(&json!({ what: [] })).map_err(|error| internal(&error))?;
+            return Ok(cached(with_own(raw, what, files, next), stateless));
+        }
+        let (own, next) = self.own(&menu, what).await?;
         if let Some(server) = self.only(&menu) {
             let raw = match self.forward(server, method, params, client).await {
                 // It has none, but we may have some. One that is not there must not hide our skills.
@@ -54,16 +69,14 @@ impl View {
                 }
                 other => other?,
             };
-            return Ok(cached(with_own(raw, what, own), stateless));
+            return Ok(cached(with_own(raw, what, own, next), stateless));
         }
         if params.get("cursor").is_some() {
             return Err(Fault::params("there is one page; `cursor` is none that was given"));
         }
-        let mut all = own;
-        for server in &menu.servers {
-            all.extend(self.all_of(server, (method, what, field), client).await);
-        }
-        let result = to_raw_value(&json!({ what: all })).map_err(|error| internal(&error))?;
+        let theirs = self.all_of(&menu.servers, (method, what, field), client).await;
+        let theirs = theirs.into_iter().flat_map(|(_, entries)| entries).map(|entry| entry.raw());
+        let result = list_of(what, own.iter().filter_map(|entry| to_raw_value(entry).ok()).chain(theirs), next)?;
         Ok(cached(result, stateless))
     }
 
@@ -73,53 +86,85 @@ impl View {
         alone && !matches!(self.place, Place::Server(_))
     }
 
-    /// All that a server has of something, under names that say whose it is. One that is not there has nothing now; it is
-    /// told when it comes.
-    pub(super) async fn all_of(&self, server: &ServerKey, list: (&str, &str, &str), client: &Client) -> Vec<Value> {
+    /// All that servers have of something, under names that say whose it is, in the order of the servers. They are asked at once, and each
+    /// has only so much time: one that hangs must not keep what the others have from a client. One that is not there in time has
+    /// nothing now.
+    pub(super) async fn all_of<'a>(
+        &self,
+        servers: impl IntoIterator<Item = &'a ServerKey>,
+        list: (&str, &str, &str),
+        client: &Client,
+    ) -> Vec<(&'a ServerKey, Vec<Shallow>)> {
+        let asking = servers.into_iter().map(|server| async move {
+            let found = timeout(PATIENCE, Box::pin(self.of_one(server, list, client))).await;
+            let late = || tracing::debug!(%server, method = list.0, "a list is left out: it took too long");
+            (server, found.inspect_err(|_| late()).unwrap_or_default())
+        });
+        join_all(asking).await
+    }
+
+    async fn of_one(&self, server: &ServerKey, list: (&str, &str, &str), client: &Client) -> Vec<Shallow> {
         let (method, what, field) = list;
-        let state = self.app.servers().state(&self.org, server);
-        let can = what.strip_prefix("resourceT").map_or(what, |_| "resources");
-        let says = |all: &Value| all.get(can).is_some() || is_extension(all, method);
-        let has = |state: &kitbag_mcp::manager::ServerState| {
-            state.status == Status::Connected && state.capabilities.as_ref().is_some_and(says)
-        };
-        if !state.as_ref().is_some_and(has) {
+        if !self.can_list(server, method, what).await {
             return Vec::new();
         }
         let (mut found, mut params) = (Vec::new(), Shallow::default());
         for _ in 0..PAGES {
             let Ok(page) = self.forward(server, method, params, client).await else { break };
-            let Ok(mut page) = serde_json::from_str::<Value>(page.get()) else { break };
-            if let Some(Value::Array(entries)) = page.get_mut(what).map(Value::take) {
-                found.extend(entries.into_iter().filter_map(|mut entry| {
-                    let own = entry.get(field)?.as_str()?.to_owned();
-                    entry[field] = match field {
-                        "name" => names::prompt(server, &own),
-                        _ => names::resource(server, &own),
-                    }
-                    .into();
-                    Some(entry)
-                }));
-            }
-            let Some(next) = page.get("nextCursor").filter(|next| next.is_string()) else { break };
+            let Some(page) = Shallow::read(&page) else { break };
+            let entries: Vec<Box<RawValue>> = page.parse(what).unwrap_or_default();
+            found.extend(entries.iter().filter_map(|entry| {
+                let mut entry = Shallow::read(entry)?;
+                let own = entry.text(field)?;
+                let name = match field {
+                    "name" => names::prompt(server, &own),
+                    _ => names::resource(server, &own),
+                };
+                entry.set_value(field, &name.into());
+                Some(entry)
+            }));
+            let Some(next) = page.text("nextCursor") else { break };
             params = Shallow::default();
-            params.set_value("cursor", next);
+            params.set_value("cursor", &next.into());
         }
         found
     }
 
-    /// What Kitbag itself has.
-    async fn own(&self, menu: &Menu, what: &str) -> Result<Vec<Value>, Fault> {
-        match (what, &self.place) {
-            (_, Place::Server(_)) => Ok(Vec::new()),
-            ("resources", _) => {
-                let skills = menu.skills.iter().map(Served::resource);
-                Ok(skills.chain(files::list(self).await?).collect())
-            }
-            ("resourceTemplates", _) => Ok(vec![files::template()]),
-            ("prompts", _) => Ok(menu.skills.iter().map(Served::shown_prompt).collect()),
-            _ => Ok(Vec::new()),
+    /// Whether a server has such a list. One that sleeps is woken for it, if it said that it has, or if nobody knows; one that has
+    /// never been here yet and is just being connected is not waited for.
+    async fn can_list(&self, server: &ServerKey, method: &str, what: &str) -> bool {
+        let can = match method {
+            "skills/list" => SKILLS,
+            _ => what.strip_prefix("resourceT").map_or(what, |_| "resources"),
+        };
+        let says = |state: &ServerState| state.offers.as_ref().map(|offers| offers.iter().any(|name| name == can));
+        let servers = self.app.servers();
+        let Some(state) = servers.state(&self.org, server) else { return false };
+        let comes = match (state.status, says(&state)) {
+            (Status::Connected, said) => return said == Some(true),
+            (Status::Disconnected, said) => state.hopeful && said != Some(false),
+            (Status::Connecting, said) => state.hopeful && said == Some(true),
+            _ => false,
+        };
+        if !comes {
+            return false;
         }
+        let state = servers.arrived(&self.org, server, PATIENCE).await;
+        state.is_some_and(|state| state.status == Status::Connected && says(&state) == Some(true))
+    }
+
+    /// What Kitbag itself has, and where that goes on.
+    async fn own(&self, menu: &Menu, what: &str) -> Result<(Vec<Value>, Option<String>), Fault> {
+        Ok(match (what, &self.place) {
+            (_, Place::Server(_)) => (Vec::new(), None),
+            ("resources", _) => {
+                let (files, next) = files::list(self, None).await?;
+                (menu.skills.iter().map(Served::resource).chain(files).collect(), next)
+            }
+            ("resourceTemplates", _) => (vec![files::template()], None),
+            ("prompts", _) => (menu.skills.iter().map(Served::shown_prompt).collect(), None),
+            _ => (Vec::new(), None),
+        })
     }
 
     /// `resources/read`, and what is asked about a resource in the same way.
@@ -162,16 +207,8 @@ impl View {
             return Ok(if method == "resources/read" { cached(raw, stateless) } else { raw });
         }
         // What was asked for under one name must not come back under another.
-        let mut result: Value = serde_json::from_str(raw.get()).map_err(|error| internal(&error))?;
-        for content in result.get_mut("contents").and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(at) = content.get_mut("uri")
-                && let Some(text) = at.as_str()
-            {
-                *at = names::resource(&server, text).into();
-            }
-        }
-        let raw = to_raw_value(&result).map_err(|error| internal(&error))?;
-        Ok(cached(raw, stateless))
+        let rename = |content: &mut Shallow| renamed::address(content, "uri", &server);
+        Ok(cached(renamed::result(raw, |result| renamed::each(result, "contents", rename)), stateless))
     }
 
     /// `prompts/get`.
@@ -190,7 +227,13 @@ impl View {
                 .ok_or_else(unknown)?,
         };
         params.set_value("name", &own.into());
-        self.relayed(&server, "prompts/get", params, client).await
+        let raw = self.relayed(&server, "prompts/get", params, client).await?;
+        if self.only(&menu).is_some() || !raw.get().contains("\"resource") {
+            return Ok(raw);
+        }
+        // What a prompt points to can be read under the name that it has there.
+        let rename = |message: &mut Shallow| renamed::links(message, "content", &server);
+        Ok(renamed::result(raw, |result| renamed::each(result, "messages", rename)))
     }
 
     /// `completion/complete`.
@@ -219,8 +262,20 @@ impl View {
     }
 }
 
+/// The answer with a list of something, which may go on.
+fn list_of(
+    what: &str,
+    entries: impl Iterator<Item = Box<RawValue>>,
+    next: Option<String>,
+) -> Result<Box<RawValue>, Fault> {
+    let mut result = Shallow::default();
+    result.set(what, to_raw_value(&entries.collect::<Vec<_>>()).map_err(|error| internal(&error))?);
+    next.iter().for_each(|next| result.set_value("nextCursor", &next.as_str().into()));
+    Ok(result.raw())
+}
+
 /// Ours after theirs, on the last page.
-fn with_own(raw: Box<RawValue>, what: &str, own: Vec<Value>) -> Box<RawValue> {
+fn with_own(raw: Box<RawValue>, what: &str, own: Vec<Value>, next: Option<String>) -> Box<RawValue> {
     let Some(mut result) = Shallow::read(&raw).filter(|_| !own.is_empty()) else { return raw };
     if result.get("nextCursor").is_some_and(|next| next.get() != "null") {
         return raw;
@@ -230,6 +285,7 @@ fn with_own(raw: Box<RawValue>, what: &str, own: Vec<Value>) -> Box<RawValue> {
     if let Ok(all) = to_raw_value(&all) {
         result.set(what, all);
     }
+    next.iter().for_each(|next| result.set_value("nextCursor", &next.as_str().into()));
     result.raw()
 }
 

@@ -20,6 +20,7 @@ mod lists;
 mod menu;
 mod names;
 mod pace;
+mod renamed;
 mod shelves;
 mod skills;
 mod state;
@@ -28,6 +29,7 @@ mod tools;
 mod traced;
 mod upstream;
 mod view;
+mod watches;
 
 use kitbag_mcp::serve::{Front, Limits};
 use kitbag_model::{ChatId, OrgId};
@@ -38,6 +40,7 @@ use approvals::Approvals;
 use menu::Menus;
 use pace::Pace;
 use tasks::Tasks;
+use watches::Watches;
 
 /// Everything that goes on between clients and this server.
 pub(crate) struct Gateway {
@@ -48,6 +51,7 @@ pub(crate) struct Gateway {
     chats: Recent<(OrgId, String), ChatId>,
     tasks: Tasks,
     approvals: Approvals,
+    watches: Watches,
 }
 
 impl Gateway {
@@ -58,6 +62,7 @@ impl Gateway {
             menus: Menus::default(),
             pace: Pace::default(),
             chats: Recent::default(),
+            watches: Watches::default(),
             tasks: Tasks::default(),
             approvals: Approvals::default(),
         }

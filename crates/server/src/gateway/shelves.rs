@@ -10,11 +10,11 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::menu::Menu;
-use super::names;
 use super::skills::{self, no_folder};
 use super::tools::internal;
-use super::upstream::{cached, is_extension};
+use super::upstream::{SKILLS, cached};
 use super::view::View;
+use super::{names, renamed};
 
 /// So many skills of our own are on one page.
 const PAGE: usize = 50;
@@ -55,8 +55,7 @@ impl View {
     pub(super) async fn skills(&self, method: &str, params: Shallow, client: &Client) -> Result<Box<RawValue>, Fault> {
         let (menu, stateless) = (self.menu().await?, client.peer().stateless);
         if method == "skills/list" {
-            let page = self.skill_list(&menu, &params, client).await?;
-            return Ok(cached(raw(&page)?, stateless));
+            return Ok(cached(self.skill_list(&menu, &params, client).await?, stateless));
         }
         let uri = params.text("uri").ok_or_else(|| Fault::params("`uri` must be an address"))?;
         let ours = skills::of(&menu, &uri);
@@ -73,8 +72,8 @@ impl View {
         }
     }
 
-    async fn skill_list(&self, menu: &Menu, params: &Shallow, client: &Client) -> Result<Value, Fault> {
-        let (mut found, mut next) = (Vec::new(), From::Theirs(None));
+    async fn skill_list(&self, menu: &Menu, params: &Shallow, client: &Client) -> Result<Box<RawValue>, Fault> {
+        let (mut found, mut next): (Vec<Box<RawValue>>, _) = (Vec::new(), From::Theirs(None));
         let theirs = match From::read(params)? {
             From::Theirs(place) => place,
             From::Ours(behind) => {
@@ -84,7 +83,7 @@ impl View {
                 let start = behind.map_or(Ok(0), |uri| at(&uri).map(|at| at + 1).ok_or_else(gone))?;
                 for served in menu.skills.iter().skip(start).take(PAGE) {
                     match served.entry(self).await {
-                        Ok(entry) => found.push(entry),
+                        Ok(entry) => found.push(raw(&entry)?),
                         // One that is damaged must not hide the others.
                         Err(fault) => {
                             tracing::warn!(skill = served.base, error = fault.message, "a skill is left out");
@@ -103,32 +102,32 @@ impl View {
                     let mut params = Shallow::default();
                     theirs.iter().for_each(|cursor| params.set_value("cursor", &cursor.as_str().into()));
                     let page = self.forward(server, "skills/list", params, client).await;
-                    let page: Value = match page {
-                        Ok(page) => serde_json::from_str(page.get()).unwrap_or_default(),
+                    let page = match page {
+                        Ok(page) => Shallow::read(&page).unwrap_or_default(),
                         // A place that was theirs is theirs to refuse.
                         Err(fault) if theirs.is_some() => return Err(fault),
-                        Err(_) => Value::Null,
+                        Err(_) => Shallow::default(),
                     };
-                    found.extend(page.get("skills").and_then(Value::as_array).into_iter().flatten().cloned());
-                    next = From::Theirs(page.get("nextCursor").and_then(Value::as_str).map(ToOwned::to_owned));
+                    found.extend(page.parse::<Vec<Box<RawValue>>>("skills").unwrap_or_default());
+                    next = From::Theirs(page.text("nextCursor"));
                 }
                 Some(_) => {}
                 None => {
-                    for server in menu.servers.iter().filter(|server| self.has_skills(server)) {
-                        let all = self.all_of(server, ("skills/list", "skills", "uri"), client).await;
+                    for (server, all) in self.all_of(&menu.servers, ("skills/list", "skills", "uri"), client).await {
                         found.extend(all.into_iter().map(|mut entry| {
-                            rename(server, entry.get_mut("resources"));
-                            entry
+                            rename(server, &mut entry);
+                            entry.raw()
                         }));
                     }
                 }
             }
         }
-        let mut page = json!({ "skills": found });
+        let mut page = Shallow::default();
+        page.set("skills", to_raw_value(&found).map_err(|error| internal(&error))?);
         if let Some(next) = next.write() {
-            page["nextCursor"] = next.into();
+            page.set_value("nextCursor", &next.into());
         }
-        Ok(page)
+        Ok(page.raw())
     }
 
     /// What is asked of a skill that is none of ours.
@@ -152,32 +151,27 @@ impl View {
         if own == uri {
             return Ok(answer);
         }
-        let mut answer: Value = serde_json::from_str(answer.get()).map_err(|error| internal(&error))?;
-        rename(&server, answer.get_mut("resources"));
-        if let Some(skill) = answer.get_mut("skill") {
-            if let Some(Value::String(uri)) = skill.get_mut("uri") {
-                *uri = names::resource(&server, uri);
-            }
-            rename(&server, skill.get_mut("resources"));
-        }
-        raw(&answer)
+        Ok(renamed::result(answer, |answer| {
+            let skill = |skill: &mut Shallow| {
+                let named = renamed::address(skill, "uri", &server);
+                rename(&server, skill) || named
+            };
+            let own = rename(&server, answer);
+            renamed::within(answer, "skill", skill) || own
+        }))
     }
 
     /// Whether a server says that it has skills.
     fn has_skills(&self, server: &ServerKey) -> bool {
         let state = self.app.servers().state(&self.org, server);
-        let says = |state: ServerState| state.capabilities.is_some_and(|all| is_extension(&all, "skills/list"));
+        let says = |state: ServerState| state.offers.is_some_and(|offers| offers.iter().any(|name| name == SKILLS));
         state.is_some_and(says)
     }
 }
 
-/// Says of resources whose they are.
-fn rename(server: &ServerKey, resources: Option<&mut Value>) {
-    for resource in resources.and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(Value::String(uri)) = resource.get_mut("uri") {
-            *uri = names::resource(server, uri);
-        }
-    }
+/// Says of an object's resources whose they are.
+fn rename(server: &ServerKey, object: &mut Shallow) -> bool {
+    renamed::each(object, "resources", |resource| renamed::address(resource, "uri", server))
 }
 
 fn raw(value: &Value) -> Result<Box<RawValue>, Fault> {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::beside::Beside;
-use super::names;
+use super::renamed;
 use super::view::View;
 
 /// What only the connection to a client has to do with: a server behind us is told by our own.
@@ -122,23 +122,11 @@ pub(super) fn rename_links(raw: Box<RawValue>, tool: &ToolId) -> Box<RawValue> {
     if !raw.get().contains("\"resource") {
         return raw;
     }
-    let Ok(mut result) = serde_json::from_str::<Value>(raw.get()) else { return raw };
-    let mut renamed = false;
-    for block in result.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten() {
-        let at = match block.get("type").and_then(Value::as_str) {
-            Some("resource_link") => block.get_mut("uri"),
-            Some("resource") => block.get_mut("resource").and_then(|resource| resource.get_mut("uri")),
-            _ => None,
-        };
-        if let Some(uri) = at
-            && let Some(text) = uri.as_str()
-        {
-            *uri = names::resource(server, text).into();
-            renamed = true;
-        }
-    }
-    if renamed { serde_json::value::to_raw_value(&result).unwrap_or(raw) } else { raw }
+    renamed::result(raw, |result| renamed::links(result, "content", server))
 }
+
+/// The extension for skills.
+pub(super) const SKILLS: &str = "io.modelcontextprotocol/skills";
 
 /// Whether a method belongs to an extension that the server offers.
 pub(super) fn is_extension(capabilities: &Value, method: &str) -> bool {

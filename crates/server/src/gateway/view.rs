@@ -1,8 +1,8 @@
 //! What one client is served: a session's for as long as it lasts, else one request's.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use futures_util::future::join_all;
 use kitbag_mcp::connection::Boxed;
 use kitbag_mcp::manager::{APP, ServerState, UI};
 use kitbag_mcp::serve::{Ask, Client, Fault, Hello, Service, Voice};
@@ -12,10 +12,12 @@ use kitbag_model::{Audience, ChatId, OrgId, ServerKey};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
-use super::beside::LogLevel;
+use super::beside::{LogLevel, who_of};
 use super::door::{Guest, Place, Wishes};
-use super::lists::nothing;
+use super::listen::Wants;
+use super::lists::{PATIENCE, nothing};
 use super::menu::{Menu, Menus};
 use super::skills::Served;
 use super::state::State;
@@ -43,7 +45,9 @@ pub(super) struct View {
     /// The tools that there were when it was opened.
     first: Arc<Menu>,
     pub(super) level: LogLevel,
-    subscribed: Mutex<HashSet<String>>,
+    wanted: Wants,
+    /// Which client of its owner it is, once it has a session.
+    me: OnceLock<String>,
     /// The skills that the client may know of.
     skills: Mutex<Vec<String>>,
     /// Turns to true when nobody is there any more. Made for the first who wants to know: a view of one call has nobody.
@@ -85,7 +89,8 @@ impl View {
             named,
             offer,
             level: LogLevel::default(),
-            subscribed: Mutex::default(),
+            wanted: Wants::default(),
+            me: OnceLock::new(),
             skills: Mutex::new(menu.skills.iter().map(Served::mark).collect()),
             first: menu,
             gone: OnceLock::new(),
@@ -152,8 +157,9 @@ impl View {
         self.gone.get_or_init(|| watch::Sender::new(false))
     }
 
-    pub(super) fn subscribed(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What its session wants to hear of.
+    pub(super) fn wanted(&self) -> &Wants {
+        &self.wanted
     }
 
     /// A request to a server that may answer with questions: what it wants to see again goes through the client's hands, sealed.
@@ -238,10 +244,12 @@ impl View {
             let logs = |state: ServerState| state.capabilities.is_some_and(|all| all.get("logging").is_some());
             !servers.is_stateless(&self.org, server) && servers.state(&self.org, server).is_some_and(logs)
         });
-        for server in told {
-            // A server that does not say less says too much, which is left out here.
-            let _ = self.forward(server, "logging/setLevel", params.clone(), client).await;
-        }
+        // A server that does not say less says too much, which is left out here. One that hangs is not waited for.
+        let telling = told.map(|server| {
+            let told = self.forward(server, "logging/setLevel", params.clone(), client);
+            timeout(PATIENCE, Box::pin(told))
+        });
+        join_all(telling).await;
         Ok(nothing())
     }
 }
@@ -326,9 +334,16 @@ impl Service for View {
                 return !stateless && self.offer.hello.capabilities.get(needed).is_some();
             }
             "tasks/get" | "tasks/update" | "tasks/cancel" if self.own_tasks() => return stateless,
+            // What is about the connection and not about what is served: a server behind us has another one, with us. So it is with
+            // tasks, if they are ours: those of a connection that many share would be anybody's.
             "initialize" | "ping" | "server/discover" => return false,
+            other if ["notifications/", "subscriptions/"].iter().any(|of| other.starts_with(of)) => return false,
+            other if other.starts_with("tasks/") => {
+                return !self.own_tasks() && upstream::is_extension(&self.offer.hello.capabilities, other);
+            }
             other => {
-                return upstream::is_extension(&self.offer.hello.capabilities, other);
+                let capabilities = &self.offer.hello.capabilities;
+                return matches!(self.place, Place::Server(_)) || upstream::is_extension(capabilities, other);
             }
         };
         self.offer.hello.capabilities.get(capability).is_some()
@@ -341,11 +356,41 @@ impl Service for View {
         }
     }
 
+    /// What a client says of itself goes to the servers that have a connection for it alone: others were told nothing of it. The only
+    /// server behind an address is told all that is not about the connection to us.
+    fn notified(self: Arc<Self>, method: String, params: Option<Box<RawValue>>) {
+        let Some(me) = self.me.get().cloned() else { return };
+        let params: Option<Value> = params.and_then(|params| serde_json::from_str(params.get()).ok());
+        let manager = self.app.servers().manager(&self.org).clone();
+        match (method.as_str(), &self.place) {
+            ("notifications/initialized" | "notifications/cancelled", _) => {}
+            ("notifications/roots/list_changed", Place::Everything | Place::Toolset(_)) => {
+                tokio::spawn(async move {
+                    let Ok(menu) = self.menu().await else { return };
+                    for server in &menu.servers {
+                        manager.notify(&self.org, server, &me, &method, params.as_ref());
+                    }
+                });
+            }
+            (_, Place::Server(server)) => {
+                let ours = ["notifications/roots/list_changed", "notifications/progress"].contains(&method.as_str());
+                if !manager.notify(&self.org, server, &me, &method, params.as_ref()) && !ours {
+                    manager.notify_shared(&self.org, server, &method, params.as_ref());
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn joined(self: Arc<Self>, voice: Voice) {
+        if let Some(client) = voice.client() {
+            let _ = self.me.set(who_of(&client, &self.owner));
+        }
         self.tell(voice);
     }
 
     fn left(&self) {
+        self.wanted.clear();
         self.gone().send_replace(true);
     }
 }

@@ -349,6 +349,7 @@ impl Servers {
             known,
             mark: mark(org, one, server),
             revision: server.last_revision(Timestamp::now()).map(ToOwned::to_owned),
+            offers: server.last_offers().map(<[String]>::to_vec),
             key,
         }
     }

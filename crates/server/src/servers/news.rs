@@ -17,7 +17,11 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     runtime.spawn(async move {
         while let Some(change) = changes.recv().await {
-            version.fetch_add(1, Ordering::AcqRel);
+            // Words for a log make no server another one.
+            let is_talk = matches!(&change, Change::Told { method, .. } if !method.ends_with("/list_changed"));
+            if !is_talk {
+                version.fetch_add(1, Ordering::AcqRel);
+            }
             match change {
                 Change::Status { org, key, status, reason, since, whose } => {
                     tracing::info!(server = %key, %status, reason, "an MCP server changed");
@@ -28,9 +32,11 @@ pub(super) fn listen(mut changes: UnboundedReceiver<Change>, store: Store, event
                         Whose::Elsewhere => {}
                     }
                 }
-                Change::Told { org, key, method, params } => events.told(News::Told { org, key, method, params }),
-                Change::Agreed { org, key, launch, revision } => {
-                    let agreed = AgreedRevision { revision, launch, at: Timestamp::now() };
+                Change::Told { org, key, method, params, whom } => {
+                    events.told(News::Told { org, key, method, params, whom });
+                }
+                Change::Agreed { org, key, launch, revision, offers } => {
+                    let agreed = AgreedRevision { revision, launch, at: Timestamp::now(), offers: Some(offers) };
                     if let Err(error) = remember_revision(&store, &org, &key, &agreed).await {
                         tracing::error!(%error, server = %key, "its revision of the protocol could not be remembered");
                     }

@@ -48,6 +48,7 @@ row!(ServerRow {
     agreed_revision: Option<String>,
     agreed_launch_sha256: Option<String>,
     agreed_at: Option<At>,
+    agreed_offers: Option<String>,
     sandbox: bool,
     config_sha256: Option<String>,
 });
@@ -137,7 +138,11 @@ impl TryFrom<ServerRow> for InstalledServer {
             strict_records: row.strict_records,
             tools_seen_at: row.tools_seen_at.map(|at| at.0),
             agreed: match (row.agreed_revision, agreed_launch, row.agreed_at) {
-                (Some(revision), Some(launch), Some(At(at))) => Some(AgreedRevision { revision, launch, at }),
+                (Some(revision), Some(launch), Some(At(at))) => {
+                    // What cannot be read is found out again.
+                    let offers = row.agreed_offers.and_then(|text| serde_json::from_str(&text).ok());
+                    Some(AgreedRevision { revision, launch, at, offers })
+                }
                 _ => None,
             },
             sandbox: row.sandbox,
@@ -233,8 +238,8 @@ impl<Mode> Tx<Mode> {
         let rows: Vec<ServerRow> = on!(self, c => sqlx::query_as(
             "SELECT s.toolset_id, s.id, s.server_type, s.enabled, s.user_enabled, s.command, s.args, s.cwd, s.url,
                     s.headers, s.env, s.requires_confirmation, s.description, s.created_at, s.pin_policy,
-                    s.strict_records, s.tools_seen_at, s.agreed_revision, s.agreed_launch_sha256, s.agreed_at, s.sandbox,
-                    t.config_sha256
+                    s.strict_records, s.tools_seen_at, s.agreed_revision, s.agreed_launch_sha256, s.agreed_at,
+                    s.agreed_offers, s.sandbox, t.config_sha256
              FROM toolset_mcp_servers s LEFT JOIN trust_records t
                   ON t.organization_id = s.organization_id AND t.toolset_id = s.toolset_id AND t.server_id = s.id
              WHERE s.organization_id = $1 AND s.toolset_id >= $2 AND s.toolset_id <= $3

@@ -59,10 +59,12 @@ impl WriteTx {
 
     /// A server was connected, and this was agreed on. Whether there is such a server.
     pub async fn remember_revision(&mut self, server: &ServerKey, agreed: &AgreedRevision) -> Result<bool, StoreError> {
+        let offers = agreed.offers.as_ref().and_then(|offers| serde_json::to_string(offers).ok());
         let changed = execute!(
             self,
             sqlx::query(
-                "UPDATE toolset_mcp_servers SET agreed_revision = $4, agreed_launch_sha256 = $5, agreed_at = $6
+                "UPDATE toolset_mcp_servers SET agreed_revision = $4, agreed_launch_sha256 = $5, agreed_at = $6,
+                     agreed_offers = $7
                  WHERE organization_id = $1 AND toolset_id = $2 AND id = $3"
             )
             .bind(self.org.as_str())
@@ -71,6 +73,7 @@ impl WriteTx {
             .bind(&agreed.revision)
             .bind(agreed.launch.to_string())
             .bind(At(agreed.at))
+            .bind(offers)
         )?;
         Ok(changed > 0)
     }
@@ -220,10 +223,11 @@ impl WriteTx {
             (
                 "INSERT INTO toolset_mcp_servers (organization_id, toolset_id, id, position, server_type, enabled,
                      user_enabled, command, args, cwd, url, headers, env, requires_confirmation, description, created_at,
-                     pin_policy, strict_records, tools_seen_at, agreed_revision, agreed_launch_sha256, agreed_at, sandbox)
+                     pin_policy, strict_records, tools_seen_at, agreed_revision, agreed_launch_sha256, agreed_at, agreed_offers,
+                     sandbox)
                  SELECT organization_id, $4, $5, position, server_type, enabled, user_enabled, command, args, cwd, url,
                      headers, env, requires_confirmation, description, created_at, pin_policy, strict_records, tools_seen_at,
-                     agreed_revision, agreed_launch_sha256, agreed_at, sandbox
+                     agreed_revision, agreed_launch_sha256, agreed_at, agreed_offers, sandbox
                  FROM toolset_mcp_servers WHERE organization_id = $1 AND toolset_id = $2 AND id = $3",
                 from.server.as_str(),
                 to.server.as_str(),
