@@ -17,7 +17,7 @@ const PROGRAMS: [&str; 20] = [
 
 /// The files in which an engine has what it knows of registries, and its credentials for them.
 const REGISTRIES: &str = "registries.conf";
-const CREDENTIALS: &str = "auth.json";
+const CREDENTIALS: &str = "containers/auth.json";
 
 /// An engine, which ends with this.
 pub struct Podman {
@@ -31,6 +31,7 @@ impl Podman {
         // Paths of sockets are short.
         let folder = tempfile::Builder::new().prefix("kb-pod").tempdir().expect("a folder");
         let settings = [(REGISTRIES, "unqualified-search-registries = []\n"), (CREDENTIALS, "{}\n")];
+        std::fs::create_dir(folder.path().join("containers")).expect("a folder");
         settings.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).expect("a file"));
         let service = serve(folder.path());
         Self { folder, service }
@@ -156,7 +157,9 @@ fn podman(folder: &Path) -> Command {
     command.current_dir(folder);
     command
         .env("CONTAINERS_REGISTRIES_CONF", folder.join(REGISTRIES))
-        .env("REGISTRY_AUTH_FILE", folder.join(CREDENTIALS));
+        .env("REGISTRY_AUTH_FILE", folder.join(CREDENTIALS))
+        // Its service looks for credentials here alone, as podman 4 does.
+        .env("XDG_RUNTIME_DIR", folder);
     command.args(["--storage-driver", driver(), "--runtime", "runc", "--cgroup-manager", "cgroupfs"]);
     command
 }
