@@ -282,8 +282,14 @@ impl Calls {
         why: &CallError,
     ) -> Result<(), RunError> {
         let mut tx = self.0.store.write(org).await?;
-        // Another node may have taken it, which says how it ends.
-        let ended = tx.end_call_of(&self.0.nodes.id(), chat, id, why).await?;
+        let me = self.0.nodes.id();
+        let ended = match tx.call_node(chat, id).await? {
+            // It has taken it, and says how it ends.
+            Some(at) if *at != *me && self.0.nodes.peer(&at).is_some() => None,
+            // Also one that was recorded while this node was dead, under the name that it had then: nobody else looks for it any more.
+            Some(at) => tx.end_call_of(&at, chat, id, why).await?,
+            None => None,
+        };
         tx.commit().await?;
         ended.iter().for_each(|call| self.tell(org, call));
         Ok(())
