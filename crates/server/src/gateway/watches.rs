@@ -48,6 +48,9 @@ struct Asked {
 /// What came of asking for it, once that is known.
 type Begun = Option<Result<(), Fault>>;
 
+/// What whoever asks for it needs: what says when nobody wants it any more, and what takes what came of it.
+type Ends = (watch::Receiver<bool>, watch::Sender<Begun>);
+
 /// The wish to hear of one. With the last it is not asked for any more.
 #[derive(Clone)]
 pub(super) struct Wish(Arc<Asked>);
@@ -67,8 +70,8 @@ impl Watches {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more wants it. If nobody did before, what says when nobody does any more, and takes what came of it.
-    fn want(&self, of: &Of) -> (Wish, Option<(watch::Receiver<bool>, watch::Sender<Begun>)>) {
+    /// One more wants it. If nobody did before, it is to be asked for.
+    fn want(&self, of: &Of) -> (Wish, Option<Ends>) {
         let mut all = self.all();
         let is_refused = |asked: &Arc<Asked>| matches!(&*asked.begun.borrow(), Some(Err(_)));
         if let Some(asked) = all.get(of).and_then(Weak::upgrade).filter(|asked| !is_refused(asked)) {
