@@ -111,6 +111,8 @@ async fn nodes_whose_database_says_nothing_say_so_and_recover() {
     for (server, chat) in servers.iter().zip(&chats) {
         output(command(server, chat, "echo before >file").await);
     }
+    let begun = begin(&servers[0], &chats[0], "touch begun; sleep 0.5; echo during >file").await;
+    until_there(&installation.folder(0).join("chats").join(&chats[0]).join("workspace/begun")).await;
     // Nothing is closed, and nothing comes back: longer than a connection is waited for, and than a node may be silent.
     way.state.send_replace(State::Silent);
     for server in &servers {
@@ -128,8 +130,13 @@ async fn nodes_whose_database_says_nothing_say_so_and_recover() {
             let answer = command(server, chat, "cat file").await;
             (answer.status == 200).then_some(answer)
         });
-        assert_eq!(output(file.await), "before");
+        assert_eq!(output(file.await), if *chat == chats[0] { "during" } else { "before" });
+        let path = format!("{CHATS}/{chat}/workspace/fsck");
+        let checked = server.post(&path, &serde_json::json!({})).await.expect(200);
+        assert_eq!(checked["problems"], serde_json::json!([]), "{checked}");
     }
+    // What ran while nobody could be told of it was kept as soon as somebody could.
+    assert_eq!(over(&servers[1], &begun).await["status"], "success");
     for server in &servers {
         assert!(!server.log().contains("took this one for dead"), "all were away: {}", server.log());
     }

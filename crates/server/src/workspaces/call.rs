@@ -92,7 +92,7 @@ impl Lease {
         match &recorded {
             Ok((_, Some(manifest))) => self.tell(before, Some(manifest)).await,
             Ok(_) => {}
-            Err(_) => self.forget().await?,
+            Err(_) => self.forget().await,
         }
         recorded.map(|(call, _)| call)
     }

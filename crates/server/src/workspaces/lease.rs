@@ -213,18 +213,21 @@ impl Lease {
         let kept = self.commit(&snapshot.tree, &new, snapshot.generation).await;
         match &kept {
             Ok(manifest) => self.tell(before, Some(manifest)).await,
-            Err(_) => self.forget().await?,
+            Err(_) => self.forget().await,
         }
         kept.map(Some)
     }
 
-    /// Forgets a state that was taken and not kept: the nodes that later trees would be made from are not in the database.
-    pub(super) async fn forget(&self) -> Result<(), WorkspaceError> {
-        self.change(|workspace| {
-            workspace.forget();
-            Ok(())
-        })
-        .await
+    /// Forgets a state that was taken and not kept: the nodes that later trees would be made from are not in the database. This asks nothing of
+    /// the database, and so cannot fail: it may be away, which is why the state was not kept. What was remembered then would be named by the next
+    /// state, without its nodes.
+    pub(super) async fn forget(&self) {
+        let lease = self.clone();
+        let forgetting = tokio::task::spawn_blocking(move || {
+            let mut open = lease.0.slot.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+            open.iter_mut().for_each(Workspace::forget);
+        });
+        forgetting.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
     }
 
     async fn commit(
