@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 
+use kitbag_testkit::Server;
 use kitbag_testkit::cluster::APP;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -65,33 +66,56 @@ fn socket_of(url: &str) -> PathBuf {
     Path::new(&host.replace("%2F", "/")).join(".s.PGSQL.5432")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nodes_without_their_database_say_so_and_recover() {
-    let installation = Installation::new(2).await;
-    let url = installation.database.url(APP);
-    let way = Way::to(socket_of(url.expose()));
-    let servers = [0, 1].map(|node| installation.start_on(node, &way.url(url.expose()), &[]));
-    ask_nobody(&servers[0]).await;
-    let chats = [new_chat(&servers[0]).await, new_chat(&servers[1]).await];
-    for (server, chat) in servers.iter().zip(&chats) {
-        output(command(server, chat, "echo before >file").await);
-    }
-    let begun = begin(&servers[0], &chats[0], "touch begun; sleep 3; echo during >file").await;
-    until_there(&installation.folder(0).join("chats").join(&chats[0]).join("workspace/begun")).await;
+/// Two nodes with a way to their database that can be cut, and a chat with a file at each.
+struct Apart {
+    installation: Installation,
+    way: Arc<Way>,
+    servers: [Server; 2],
+    chats: [String; 2],
+}
 
-    // Longer than a node may be silent.
-    way.state.send_replace(State::Cut);
-    for server in &servers {
+impl Apart {
+    async fn new() -> Self {
+        let installation = Installation::new(2).await;
+        let url = installation.database.url(APP);
+        let way = Way::to(socket_of(url.expose()));
+        let servers = [0, 1].map(|node| installation.start_on(node, &way.url(url.expose()), &[]));
+        ask_nobody(&servers[0]).await;
+        let chats = [new_chat(&servers[0]).await, new_chat(&servers[1]).await];
+        for (server, chat) in servers.iter().zip(&chats) {
+            output(command(server, chat, "echo before >file").await);
+        }
+        Self { installation, way, servers, chats }
+    }
+}
+
+async fn all_say_so(servers: &[Server]) {
+    for server in servers {
         until("it is not ready", async || (server.get("/readyz").await.status == 503).then_some(())).await;
         let refused = server.get(CHATS).await;
         refused.expect_error(503, "UNAVAILABLE");
         assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
     }
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
-    way.state.send_replace(State::Open);
-    for server in &servers {
+}
+
+async fn all_are_ready(servers: &[Server]) {
+    for server in servers {
         until("it is ready", async || (server.get("/readyz").await.status == 200).then_some(())).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_without_their_database_say_so_and_recover() {
+    let Apart { installation, way, servers, chats } = Apart::new().await;
+    let begun = begin(&servers[0], &chats[0], "touch begun; sleep 3; echo during >file").await;
+    until_there(&installation.folder(0).join("chats").join(&chats[0]).join("workspace/begun")).await;
+
+    // Longer than a node may be silent.
+    way.state.send_replace(State::Cut);
+    all_say_so(&servers).await;
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    way.state.send_replace(State::Open);
+    all_are_ready(&servers).await;
     // Nobody was taken for dead, for all were away: what ran goes on to its end.
     let ended = over(&servers[1], &begun).await;
     assert_eq!(ended["status"], "success", "{ended}");
@@ -102,29 +126,14 @@ async fn nodes_without_their_database_say_so_and_recover() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_whose_database_says_nothing_say_so_and_recover() {
-    let installation = Installation::new(2).await;
-    let url = installation.database.url(APP);
-    let way = Way::to(socket_of(url.expose()));
-    let servers = [0, 1].map(|node| installation.start_on(node, &way.url(url.expose()), &[]));
-    ask_nobody(&servers[0]).await;
-    let chats = [new_chat(&servers[0]).await, new_chat(&servers[1]).await];
-    for (server, chat) in servers.iter().zip(&chats) {
-        output(command(server, chat, "echo before >file").await);
-    }
+    let Apart { installation, way, servers, chats } = Apart::new().await;
     let begun = begin(&servers[0], &chats[0], "touch begun; sleep 0.5; echo during >file").await;
     until_there(&installation.folder(0).join("chats").join(&chats[0]).join("workspace/begun")).await;
     // Nothing is closed, and nothing comes back: longer than a connection is waited for, and than a node may be silent.
     way.state.send_replace(State::Silent);
-    for server in &servers {
-        until("it is not ready", async || (server.get("/readyz").await.status == 503).then_some(())).await;
-        let refused = server.get(CHATS).await;
-        refused.expect_error(503, "UNAVAILABLE");
-        assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
-    }
+    all_say_so(&servers).await;
     way.state.send_replace(State::Open);
-    for server in &servers {
-        until("it is ready", async || (server.get("/readyz").await.status == 200).then_some(())).await;
-    }
+    all_are_ready(&servers).await;
     for (server, chat) in servers.iter().rev().zip(&chats) {
         let file = until("the chat can be used", async || {
             let answer = command(server, chat, "cat file").await;
