@@ -1,5 +1,6 @@
 //! An open database.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,7 +214,10 @@ async fn place(shared: Option<Places>, org: &OrgId) -> Result<Option<Taken>, Sto
     let Some(shared) = shared else { return Ok(None) };
     match tokio::time::timeout(PATIENCE, shared.take(org)).await {
         Ok(place) => Ok(Some(place)),
-        Err(_) => Err(StoreError::Unavailable(sqlx::Error::PoolTimedOut)),
+        Err(_) => {
+            let why = "timed out while waiting for a place among the connections that organisations share";
+            Err(StoreError::Unavailable(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, why))))
+        }
     }
 }
 
