@@ -110,15 +110,18 @@ fn tell(at_once: usize, ways: &[Way], measured: &[Measured], ours: usize) {
             rate / floor.rate()
         );
     }
-    // In whichever era it is spoken to: the slower one counts.
-    let kitbag = &measured[KITBAG..ours];
-    let p50 = kitbag.iter().map(Measured::p50).fold(0.0, f64::max);
-    let rate = kitbag.iter().map(Measured::rate).fold(f64::INFINITY, f64::min);
     for (peer, one) in ways.iter().zip(measured).skip(ours) {
-        let (p50, rate) = (p50 / one.p50(), rate / one.rate());
+        // Like with like: what is spoken to in an older revision is compared with Kitbag in that one.
+        let of_era = ways.iter().zip(measured).take(ours).skip(KITBAG).find(|(way, _)| way.era == peer.era);
+        let (_, kitbag) = of_era.expect("Kitbag is spoken to in both");
+        let (p50, rate) = (kitbag.p50() / one.p50(), kitbag.rate() / one.rate());
         let stands = if p50 < 1.0 && rate > 1.0 { "ahead of" } else { "NOT AHEAD of" };
         println!("Kitbag is {stands} {}: {p50:.4} of its p50, {rate:.2} times its calls/s", peer.name);
     }
+    // To the floor in whichever era it is spoken to: the slower one counts.
+    let kitbag = &measured[KITBAG..ours];
+    let p50 = kitbag.iter().map(Measured::p50).fold(0.0, f64::max);
+    let rate = kitbag.iter().map(Measured::rate).fold(f64::INFINITY, f64::min);
     let (p50, rate) = (p50 / floor.p50(), rate / floor.rate());
     match at_once {
         1 => println!("at most {LONGEST_CALL} of the bare proxy's p50: {p50:.2}, {}", verdict(p50 <= LONGEST_CALL)),
