@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_model::{Audience, CallError, CallErrorCode, CallStatus, ChatId, OrgId, ToolCallId};
+use kitbag_model::{Audience, CallError, CallErrorCode, CallStatus, ChatId, OrgId, ToolCall, ToolCallId};
 use kitbag_python::Event;
 use kitbag_store::StoreError;
 use serde_json::Value;
@@ -18,21 +18,41 @@ use crate::nodes::{CANCEL, Handed, NodeAnswer, RUN};
 use crate::workspaces::WorkspaceError;
 
 /// How long is waited before a call that somebody may have ended is looked at again.
-const PAUSE: Duration = Duration::from_millis(200);
+pub(super) const PAUSE: Duration = Duration::from_millis(200);
+
+/// So often a record that cannot be read is read again, and after how long.
+const MOST_UNREAD: u32 = 20;
+const UNREAD: Duration = Duration::from_secs(1);
 
 impl Calls {
+    /// A call, and the node that has taken it.
+    async fn record_and_node(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+    ) -> Result<(Option<ToolCall>, Option<String>), StoreError> {
+        let mut tx = self.0.store.read(org).await?;
+        Ok((tx.tool_call(chat, id).await?, tx.call_node(chat, id).await?))
+    }
+
     /// Has a call run at the node that holds its chat. Whether it did; if not, somebody else may hold the chat by now.
     pub(super) async fn run_elsewhere(&self, live: &Live, node: &str) -> Result<bool, RunError> {
         let (org, chat, id) = &live.key;
-        let (mut node, mut passed, mut alone) = (node.to_owned(), Passed::default(), None);
+        let (mut node, mut passed, mut alone, mut unread) = (node.to_owned(), Passed::default(), None, 0);
         loop {
             if let NodeAnswer::Failed(failed) = self.hand_over(live, &node, &mut passed).await {
                 return Err(RunError::NotTaken(failed));
             }
-            // Only the record knows, also if the answer was lost.
-            let mut tx = self.0.store.read(org).await?;
-            let (call, at) = (tx.tool_call(*chat, *id).await?, tx.call_node(*chat, *id).await?);
-            drop(tx);
+            // Only the record knows, also if the answer was lost. While it cannot be read nobody knows, and a guess would be told as the end.
+            let (call, at) = loop {
+                match self.record_and_node(org, *chat, *id).await {
+                    Ok(known) => break known,
+                    Err(error) if unread == MOST_UNREAD => return Err(error.into()),
+                    Err(_) => unread += 1,
+                }
+                sleep(UNREAD).await;
+            };
             match (call, at) {
                 (None, _) => return Err(WorkspaceError::NoChat.into()),
                 (Some(call), _) if call.status != CallStatus::Running => {

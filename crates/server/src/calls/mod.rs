@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::api::calls::ToolCallView;
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, Code};
 use crate::app::Settings;
 use crate::containers::Containers;
 use crate::events::Events;
@@ -42,11 +42,13 @@ use kitbag_python::Workers;
 use kitbag_runner::Schemas;
 use kitbag_store::{Places, Store};
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 pub(crate) use ask::{Ask, Asked};
 pub(crate) use behind::Stand;
 pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
+use elsewhere::PAUSE;
 use live::Lives;
 pub(crate) use mcp::progress_of;
 use pace::Pace;
@@ -252,8 +254,26 @@ impl Calls {
             if let Some(ended) = live.end_of_it() {
                 return Ok(ended);
             }
+            return Box::pin(self.recorded_end(org, &call)).await.map(Arc::new);
         }
         Ok(Arc::new(Box::pin(self.again(org, &call)).await?))
+    }
+
+    /// How a call ended of which only the record tells: its work is over here, but another node may have it, or may say that it is dead with
+    /// that node. One that is not over is no answer: it would look like one that went well.
+    async fn recorded_end(&self, org: &OrgId, call: &ToolCall) -> Result<ToolCall, ApiError> {
+        let until = Instant::now() + self.0.nodes.patience();
+        loop {
+            match self.again(org, call).await {
+                Ok(found) if found.status != CallStatus::Running => return Ok(found),
+                Err(error) if Instant::now() >= until => return Err(error),
+                Ok(_) if Instant::now() >= until => {
+                    let message = format!("how the call {} ends is not known yet; ask for it later", call.id);
+                    return Err(ApiError::new(Code::Unavailable, message));
+                }
+                _ => sleep(PAUSE).await,
+            }
+        }
     }
 
     async fn again(&self, org: &OrgId, call: &ToolCall) -> Result<ToolCall, ApiError> {
