@@ -86,7 +86,7 @@ async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
     let packed = |made: &str| bundle(&[("toolset.yaml", yaml), ("box/Containerfile", &recipe), ("box/made", made)]);
     import(&server, "", packed(&made)).await.expect(201);
     server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
-    assert!(!podman.run(&["images"]).contains("kitbag-app-box"), "nothing is built before somebody trusts it");
+    assert!(!podman.images(&[]).contains("kitbag-app-box"), "nothing is built before somebody trusts it");
     server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);
     server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
     let chat = new_chat(&server).await;
@@ -114,7 +114,7 @@ async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
     until_there_are(&podman, 1).await;
     server.delete(&format!("{TOOLSETS}/app")).await.expect(204);
     until_there_are(&podman, 0).await;
-    assert!(podman.run(&["images"]).contains("localhost/kb"), "what somebody else put there is not ours to remove");
+    assert!(podman.images(&[]).contains("localhost/kb"), "what somebody else put there is not ours to remove");
 }
 
 /// A toolset that goes while its image is built takes the image with it; and what a server left that was killed goes with the next.
@@ -171,11 +171,10 @@ async fn of_two_tools_of_one_id_the_first_counts() {
 async fn until_there_are(podman: &Podman, wanted: usize) {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        let built = podman.run(&["images", "--quiet", "--filter", "label=io.kitbag.built-by"]);
-        if built.lines().count() == wanted {
+        if podman.images(&["--quiet", "--filter", "label=io.kitbag.built-by"]).lines().count() == wanted {
             return;
         }
-        assert!(Instant::now() < end, "{}", podman.run(&["images"]));
+        assert!(Instant::now() < end, "{}", podman.images(&[]));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -116,7 +116,7 @@ async fn each_node_builds_what_it_needs() {
             assert_eq!(crate::kit::call(server, &chat, "say").await["result"], "made");
         }
     }
-    let built = |podman: &Podman| podman.run(&["images", "--quiet", "localhost/kitbag-app-box"]);
+    let built = |podman: &Podman| podman.images(&["--quiet", "localhost/kitbag-app-box"]);
     let ids = engines.each_ref().map(built);
     assert!(
         !ids[0].is_empty() && !ids[1].is_empty() && ids[0].lines().count() == 1 && ids[1].lines().count() == 1,

@@ -1,6 +1,8 @@
 //! Pins, single servers and secrets on both databases.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::pin::Pin;
+
 use kitbag_model::pin::waiting_hash;
 use kitbag_model::{
     Acceptance, AgreedRevision, CallError, CallErrorCode, CallStatus, ChatId, Content, ContentHash, Definition,
@@ -8,7 +10,7 @@ use kitbag_model::{
     Permissions, PinPolicy, PinState, Pinned, PythonNeeds, RawLaunch, Role, ServerKey, SourceType, Timestamp,
     ToolCallId, ToolSelectors, Visibility,
 };
-use kitbag_store::{AcceptError, Store, StoreError, WriteTx};
+use kitbag_store::{AcceptError, InstallError, Store, StoreError, WriteTx};
 use kitbag_testkit::on_both;
 use serde_json::json;
 
@@ -25,8 +27,8 @@ fn key(text: &str) -> ServerKey {
     text.parse().unwrap()
 }
 
-async fn install(store: &Store, org: &OrgId, id: &str, user_mcp: bool) {
-    let new = Install {
+fn to_install(id: &str, user_mcp: bool) -> Install {
+    Install {
         definition: Definition {
             id: id.parse().unwrap(),
             name: id.parse().unwrap(),
@@ -49,7 +51,11 @@ async fn install(store: &Store, org: &OrgId, id: &str, user_mcp: bool) {
         visibility: Visibility::Org,
         adopted_from: None,
         by: None,
-    };
+    }
+}
+
+async fn install(store: &Store, org: &OrgId, id: &str, user_mcp: bool) {
+    let new = to_install(id, user_mcp);
     let mut tx = store.write(org).await.unwrap();
     let replaces = tx.toolset(&new.definition.id).await.unwrap().map(|_| None);
     tx.install_toolset(&new, replaces.as_ref()).await.unwrap();
@@ -95,6 +101,9 @@ async fn call(tx: &mut WriteTx, chat: ChatId, tool: &str) -> ToolCallId {
     };
     tx.insert_call(&new).await.unwrap().id
 }
+
+type Crossed = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+type Crossing = fn(WriteTx, ServerKey, ServerKey, usize) -> Crossed;
 
 on_both! {
     async fn what_was_seen_is_kept_and_compared(database: TestDatabase) {
@@ -304,6 +313,74 @@ on_both! {
         let chat = tx.chat(chat.id).await.unwrap().unwrap();
         assert_eq!(chat.tool_selectors.unwrap(), ["mcp:new~new:read", "-toolset:new", "toolset:taken"]);
         assert!(!tx.rename_server(&from, &to).await.unwrap_or(false));
+    }
+
+    async fn nobody_waits_for_each_other_for_ever(database: TestDatabase) {
+        let (store, org) = database.open_with("acme").await;
+        install(&store, &org, "mine", true).await;
+        let (mine, other) = (key("mine~mine"), key("other~other"));
+        let rounds = if store.kind() == "postgres" { 150 } else { 20 };
+        // What one of these finds may be gone, or there already. It is never told to come again.
+        let crossing: [Crossing; 6] = [
+            |mut tx, mine, _, n| Box::pin(async move {
+                tx.see_tools(&mine, &list(&[("a", &n.to_string()), (&format!("t{n}"), "x")])).await?;
+                tx.commit().await
+            }),
+            |mut tx, mine, _, n| Box::pin(async move {
+                if tx.lock_server(&mine).await? {
+                    tx.replace_server(&mine.toolset, &server("mine", if n % 2 == 0 { "npx" } else { "uvx" })).await?;
+                    tx.describe_toolset(&mine.toolset, &"Called".parse().unwrap(), None).await?;
+                }
+                tx.commit().await
+            }),
+            |mut tx, mine, _, n| Box::pin(async move {
+                tx.set_pin_policy(&mine, (n % 2 == 0).then_some(PinPolicy::Warn)).await?;
+                tx.enable_server(&mine, None).await?;
+                tx.commit().await
+            }),
+            |mut tx, mine, _, _| Box::pin(async move {
+                tx.trust(&mine.toolset, mine.server.as_str(), &ContentHash::of(b"x")).await?;
+                tx.uninstall_toolset(&mine.toolset).await?;
+                tx.commit().await
+            }),
+            |mut tx, mine, other, _| Box::pin(async move {
+                if tx.lock_server(&mine).await? {
+                    tx.rename_server(&mine, &other).await?;
+                }
+                tx.commit().await
+            }),
+            |mut tx, mine, other, _| Box::pin(async move {
+                if tx.lock_server(&other).await? {
+                    tx.rename_server(&other, &mine).await?;
+                } else {
+                    let new = to_install("mine", true);
+                    let replaces = tx.toolset(&mine.toolset).await?.map(|_| None);
+                    match tx.install_toolset(&new, replaces.as_ref()).await {
+                        Err(InstallError::Store(error)) => return Err(error),
+                        // Somebody else was faster.
+                        Err(_) => return Ok(()),
+                        Ok(()) => {}
+                    }
+                }
+                tx.commit().await
+            }),
+        ];
+        let mut all = tokio::task::JoinSet::new();
+        for one in crossing {
+            let (store, org, mine, other) = (store.clone(), org.clone(), mine.clone(), other.clone());
+            all.spawn(async move {
+                for n in 0..rounds {
+                    let tx = store.write(&org).await.unwrap();
+                    match one(tx, mine.clone(), other.clone(), n).await {
+                        Ok(()) | Err(StoreError::Exists | StoreError::Reference) => {}
+                        Err(error) => panic!("round {n}: {error}"),
+                    }
+                }
+            });
+        }
+        while let Some(done) = all.join_next().await {
+            done.unwrap();
+        }
     }
 
     async fn secrets(database: TestDatabase) {

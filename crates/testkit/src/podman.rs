@@ -66,9 +66,21 @@ impl Podman {
 
     /// Runs podman's command on it. What it printed.
     pub fn run(&self, args: &[&str]) -> String {
+        self.try_run(args).unwrap_or_else(|error| panic!("podman {args:?}: {error}"))
+    }
+
+    /// Its images, as it lists them. It is asked again where one went meanwhile, which podman says is an error.
+    pub fn images(&self, args: &[&str]) -> String {
+        let args = [&["images"], args].concat();
+        let mut tries = (0..10).map(|_| self.try_run(&args));
+        let listed = tries.find(|listed| !listed.as_ref().is_err_and(|error| error.contains("image not known")));
+        listed.expect("a list while none goes").unwrap_or_else(|error| panic!("podman {args:?}: {error}"))
+    }
+
+    fn try_run(&self, args: &[&str]) -> Result<String, String> {
         let done = podman(self.folder.path()).args(args).output().expect("podman");
-        assert!(done.status.success(), "podman {args:?}: {}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8_lossy(&done.stdout).trim().to_owned()
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if done.status.success() { Ok(text(&done.stdout)) } else { Err(text(&done.stderr)) }
     }
 
     /// Imports an image of this name: busybox, and these files beside it. Changes are instructions of a Containerfile.

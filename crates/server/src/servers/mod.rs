@@ -366,20 +366,23 @@ impl Servers {
 
     /// Asks a server for its tools, starting it if need be, and remembers them.
     pub(crate) async fn learn(&self, org: &OrgId, key: &ServerKey) -> Result<(), LearnError> {
-        self.start_one(org).await?;
+        self.start_one(org, key).await?;
         let tools = self.manager(org).refresh(org, key).await?;
         news::remember(&self.0.store, org, key, &tools).await?;
         Ok(())
     }
 
-    /// A program that serves nobody connects nothing by itself; what is asked of one organisation's servers needs them.
-    pub(crate) async fn start_one(&self, org: &OrgId) -> Result<(), StoreError> {
-        if self.is_started() { Ok(()) } else { Box::pin(self.read(org)).await }
+    /// Looks after an organisation's servers so that this one can be used, which the database says is on and trusted.
+    pub(crate) async fn start_one(&self, org: &OrgId, key: &ServerKey) -> Result<(), StoreError> {
+        let usable = |(status, hopeful)| hopeful || !matches!(status, Status::Disconnected | Status::NeedsTrust);
+        // A program that serves nobody connects nothing by itself; one that does may not have heard yet what another node was told.
+        let is_known = self.is_started() && self.manager(org).standing(org, key).is_some_and(usable);
+        if is_known { Ok(()) } else { Box::pin(self.read(org)).await }
     }
 
     /// Connects a server anew, whatever it waits for, and waits a while for what comes of it.
     pub(crate) async fn reconnect(&self, org: &OrgId, key: &ServerKey) -> Result<(), LearnError> {
-        self.start_one(org).await?;
+        self.start_one(org, key).await?;
         // Here, what leads there is connected anew only if it had given up.
         let is_done = self.reconnect_elsewhere(org, key).await?;
         if !is_done || self.state(org, key).is_some_and(|state| state.status == Status::Error) {

@@ -230,7 +230,7 @@ impl Toolsets {
         let not_found = || Refusal::NotFound(id.to_string());
         let known = self.remembered(org, audience, &key.toolset).await?.ok_or_else(not_found)?;
         let Some(made) = known.made(id) else { return Box::pin(self.make(org, audience, id, key, name, known)).await };
-        self.servers.start_one(org).await?;
+        self.servers.start_one(org, key).await?;
         match self.servers.trouble(org, key).filter(|_| !self.servers.is_hopeful(org, key)) {
             Some(trouble) => Err(Refusal::NotConnected(trouble)),
             None => Ok(made),
@@ -258,7 +258,7 @@ impl Toolsets {
             let line = server.server.launch.command_line();
             return Err(Refusal::NeedsTrust(format!("{key} must be trusted first: it would start {line}")));
         }
-        self.servers.start_one(org).await?;
+        self.servers.start_one(org, key).await?;
         if !is_known(&known) {
             // Nobody has seen its tools yet: now somebody has to.
             self.servers.learn(org, key).await.map_err(|error| Refusal::NotConnected(format!("{key}: {error}")))?;

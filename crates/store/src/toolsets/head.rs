@@ -7,7 +7,7 @@ use kitbag_model::{Audience, SkillId, Timestamp, Toolset, ToolsetId, UserId, Vis
 use crate::error::StoreError;
 use crate::page::Page;
 use crate::row::{At, row};
-use crate::tx::{Tx, WriteTx, execute, on};
+use crate::tx::{Inner, Tx, WriteTx, execute, on};
 
 row!(ToolsetRow {
     id: String,
@@ -110,14 +110,21 @@ impl<Mode> Tx<Mode> {
 impl WriteTx {
     /// A toolset, which nobody else changes until the transaction ends.
     pub async fn lock_toolset(&mut self, id: &ToolsetId) -> Result<Option<Toolset>, StoreError> {
-        // An update that changes nothing locks the row on either database.
-        execute!(
-            self,
-            sqlx::query("UPDATE toolsets SET visibility = visibility WHERE organization_id = $1 AND id = $2")
-                .bind(self.org.as_str())
-                .bind(id.as_str())
-        )?;
-        self.toolset(id).await
+        if self.hold_toolset(id).await? { self.toolset(id).await } else { Ok(None) }
+    }
+
+    /// Has whoever else wants to change a toolset or what belongs to it wait until this transaction is over. Whether there is one.
+    /// Before any of it is changed, and before settings and the gallery: everybody locks in this order. One that is not there is not held,
+    /// even if somebody makes it a moment later: who wants to change it must stop.
+    pub(crate) async fn hold_toolset(&mut self, id: &ToolsetId) -> Result<bool, StoreError> {
+        let lock = match &self.inner {
+            // Who writes is alone.
+            Inner::Sqlite(_) => "SELECT TRUE FROM toolsets WHERE organization_id = $1 AND id = $2",
+            Inner::Postgres(_) => "SELECT TRUE FROM toolsets WHERE organization_id = $1 AND id = $2 FOR UPDATE",
+        };
+        let found: Option<bool> =
+            on!(self, c => sqlx::query_scalar(lock).bind(self.org.as_str()).bind(id.as_str()).fetch_optional(c))?;
+        Ok(found.is_some())
     }
 
     /// Changes who sees a toolset, and notes who did. Whether there is one.
@@ -179,6 +186,9 @@ impl WriteTx {
     /// Removes a toolset and all its rows; settings name it no longer. Whether there was one. If it is published, it is taken back:
     /// the gallery has nothing that nobody could take back any more.
     pub async fn uninstall_toolset(&mut self, id: &ToolsetId) -> Result<bool, StoreError> {
+        if !self.hold_toolset(id).await? {
+            return Ok(false);
+        }
         self.replace_default_toolset(id, None).await?;
         self.take_back(id).await?;
         let deleted = execute!(

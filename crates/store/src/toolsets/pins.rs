@@ -177,7 +177,10 @@ impl WriteTx {
     /// Sets what happens when a server changes its tools; none: what holds by default. What waits is treated accordingly.
     /// Whether there is such a server.
     pub async fn set_pin_policy(&mut self, server: &ServerKey, policy: Option<PinPolicy>) -> Result<bool, StoreError> {
-        let changed = execute!(
+        if !self.lock_server(server).await? {
+            return Ok(false);
+        }
+        execute!(
             self,
             sqlx::query(
                 "UPDATE toolset_mcp_servers SET pin_policy = $4
@@ -188,7 +191,7 @@ impl WriteTx {
             .bind(server.server.as_str())
             .bind(policy.map(PinPolicy::as_str))
         )?;
-        let Some((policy, _)) = self.lock_pins(server).await?.filter(|_| changed > 0) else { return Ok(false) };
+        let Some((policy, _)) = self.lock_pins(server).await? else { return Ok(false) };
         if policy == PinPolicy::Accept {
             self.accept_waiting(server).await?;
             return Ok(true);

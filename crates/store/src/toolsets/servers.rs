@@ -8,20 +8,18 @@ use crate::row::At;
 use crate::tx::{WriteTx, execute, on};
 
 impl WriteTx {
-    /// Keeps everybody else from changing a server until the transaction ends. Whether there is such a server.
+    /// Keeps everybody else from changing a server, or its toolset, until the transaction ends. Whether there is such a server.
+    ///
+    /// The toolset comes first, as for who removes it: two who lock the same rows in another order wait for each other for ever. And it
+    /// must be said: PostgreSQL locks what a row refers to by itself only at the row's second change in a transaction.
     pub async fn lock_server(&mut self, server: &ServerKey) -> Result<bool, StoreError> {
-        // An update that changes nothing locks the row on either database.
-        let locked = execute!(
-            self,
-            sqlx::query(
-                "UPDATE toolset_mcp_servers SET pin_policy = pin_policy
-                 WHERE organization_id = $1 AND toolset_id = $2 AND id = $3"
-            )
-            .bind(self.org.as_str())
-            .bind(server.toolset.as_str())
-            .bind(server.server.as_str())
-        )?;
-        Ok(locked > 0)
+        if !self.hold_toolset(&server.toolset).await? {
+            return Ok(false);
+        }
+        let found: Option<bool> = on!(self, c => sqlx::query_scalar(
+            "SELECT TRUE FROM toolset_mcp_servers WHERE organization_id = $1 AND toolset_id = $2 AND id = $3")
+            .bind(self.org.as_str()).bind(server.toolset.as_str()).bind(server.server.as_str()).fetch_optional(c))?;
+        Ok(found.is_some())
     }
 
     /// What a person says about a server's being used; none: what its toolset says. Whether there is such a server.

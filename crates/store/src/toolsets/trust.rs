@@ -24,6 +24,9 @@ impl<Mode> Tx<Mode> {
 impl WriteTx {
     /// Remembers that a person trusts a server, or a toolset itself (`""`), as it is.
     pub async fn trust(&mut self, id: &ToolsetId, server: &str, as_it_is: &ContentHash) -> Result<(), StoreError> {
+        if !self.hold_toolset(id).await? {
+            return Err(StoreError::Reference);
+        }
         execute!(
             self,
             sqlx::query(
