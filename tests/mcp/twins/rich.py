@@ -3,6 +3,9 @@
 It needs nothing but Python. Flags:
   --heard FILE    adds a line to FILE for each thing that it hears
   --hang METHOD   never answers that
+  --bare          has no tools
+  --loose         has a tool that returns a list and says so
+  --says TEXT     says that it wants to be used like that
 """
 
 import json
@@ -57,6 +60,8 @@ def call(name, args):
         return text(heard)
     if name == "link":
         return {"content": [LINK], "structuredContent": {"big": BIG}}
+    if name == "numbers":
+        return {"content": [{"type": "text", "text": "[1, 2]"}], "structuredContent": [1, 2]}
     if name == "touch":
         if args["uri"] in watched:
             send({"method": "notifications/resources/updated", "params": {"uri": args["uri"]}})
@@ -86,11 +91,15 @@ def answer(method, params):
         offered.update(params["capabilities"])
         subscribes = {"subscribe": True, "listChanged": True}
         capabilities = {"tools": {}, "prompts": {}, "resources": subscribes, "completions": {}, "logging": {}}
-        return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": {"name": "rich", "version": "1"}}
+        says = {"instructions": flag("--says")} if flag("--says") else {}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": {"name": "rich", "version": "1"}, **says}
     if method == "tools/list":
         names = ["offered", "heard", "link", "touch", "log", "ask", "die"]
         schema = {"type": "object", "properties": {"most": {"type": "integer", "maximum": 18446744073709551615}}}
-        return {"tools": [{"name": name, "inputSchema": schema} for name in names]}
+        tools = [{"name": name, "inputSchema": schema} for name in names]
+        if "--loose" in sys.argv:
+            tools.append({"name": "numbers", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array", "items": {"type": "integer"}}})
+        return {"tools": [] if "--bare" in sys.argv else tools}
     if method == "tools/call":
         return call(params["name"], params.get("arguments") or {})
     if method == "prompts/list":

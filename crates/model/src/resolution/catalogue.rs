@@ -36,6 +36,8 @@ pub struct ConfiguredServer {
     pub key: ServerKey,
     /// Whether anybody ever saw its tools. Until then a name on it may turn out to be good.
     pub seen: bool,
+    /// Whether it is on and said that it has no tools. What else it has comes and goes with its toolset, as skills do.
+    pub bare: bool,
 }
 
 /// All tools in their order, and what else a list may name.

@@ -54,6 +54,12 @@ impl Rules {
         (self.has_toolset(toolset) || enabled()) && !disabled()
     }
 
+    /// A server without tools is there as a whole or not at all: what names a tool of it names nothing.
+    pub(super) fn has_all_of(&self, key: &ServerKey) -> bool {
+        let names_it = |list: &[(String, Selector)]| list.iter().any(|(_, selector)| selector.means_all_of(key));
+        (self.has_toolset(key.toolset.as_str()) || names_it(&self.enabled)) && !names_it(&self.disabled)
+    }
+
     pub(super) fn may_admit(&self, key: &ServerKey) -> bool {
         (self.has_toolset(key.toolset.as_str()) || self.enabled.iter().any(|(_, selector)| selector.may_mean(key)))
             && !self.disabled.iter().any(|(_, selector)| selector.means_all_of(key))
@@ -69,6 +75,8 @@ pub struct Resolved {
     pub dynamic: bool,
     /// Servers whose tools nobody has seen yet and of which some may come in, as places in the catalogue's servers.
     pub pending: Vec<usize>,
+    /// Servers without tools that a client gets for what else they have, as places in the catalogue's servers.
+    pub bare: Vec<usize>,
     /// One for each step, the first one first.
     pub(super) steps: Vec<Rules>,
 }
@@ -102,6 +110,10 @@ impl Resolved {
     /// Whether the rules have the skills of this toolset.
     pub fn has_skills_of(&self, toolset: &str) -> bool {
         self.steps.iter().all(|step| step.has_skills_of(toolset))
+    }
+
+    pub(super) fn has_all_of(&self, key: &ServerKey) -> bool {
+        self.steps.iter().all(|step| step.has_all_of(key))
     }
 
     pub(super) fn may_admit(&self, key: &ServerKey) -> bool {
@@ -144,10 +156,12 @@ impl Resolved {
             disabled: not_kept.map(|server| (String::new(), Selector::Server(server.key.clone()))).collect(),
         };
         let kept = |place: &usize| keep(*place);
+        let kept_server = |place: &usize| keep_server(&catalogue.servers[*place].key);
         Self {
             tools: self.tools.iter().copied().filter(kept).collect(),
             dynamic: self.dynamic,
-            pending: self.pending.iter().copied().filter(|at| keep_server(&catalogue.servers[*at].key)).collect(),
+            pending: self.pending.iter().copied().filter(kept_server).collect(),
+            bare: self.bare.iter().copied().filter(kept_server).collect(),
             steps: self.steps.iter().cloned().chain([step]).collect(),
         }
     }

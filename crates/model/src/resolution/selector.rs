@@ -154,6 +154,13 @@ impl ChatSelectors {
         }
     }
 
+    /// Whether a server without tools may be used for what else it has: nothing less than all of a server means it.
+    pub fn has_all_of(&self, key: &ServerKey) -> bool {
+        let means_it = |selector: &Selector| selector.means_all_of(key);
+        let is_taken = self.take.iter().any(|(_, selector)| means_it(selector));
+        !is_taken && (self.admit.is_empty() || self.admit.iter().any(means_it))
+    }
+
     /// Whether a tool may be used.
     pub fn verdict(&self, id: &ToolId, toolset: &str) -> Verdict {
         let model_name = model_name::of(id);

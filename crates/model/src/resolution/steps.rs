@@ -32,11 +32,15 @@ impl<T: Listed> Catalogue<'_, T> {
         let mut problems = Problems::default();
         let rules = step.rules(lists, &mut problems);
         let may_come = |server: &ConfiguredServer| step.is_pending(server) && rules.may_admit(&server.key);
-        let pending: Vec<usize> =
-            self.servers.iter().enumerate().filter(|(_, server)| may_come(server)).map(|(at, _)| at).collect();
+        let is_bare = |server: &ConfiguredServer| step.is_bare(server) && rules.has_all_of(&server.key);
+        let servers = |is: &dyn Fn(&ConfiguredServer) -> bool| -> Vec<usize> {
+            self.servers.iter().enumerate().filter(|(_, server)| is(server)).map(|(at, _)| at).collect()
+        };
+        let (pending, bare) = (servers(&may_come), servers(&is_bare));
         let skills = |id: &String| step.has_skills_of(id) && rules.has_skills_of(id);
+        let no_servers = pending.is_empty() && bare.is_empty();
         let nothing =
-            pending.is_empty() && !rules.marks.iter().any(|mark| mark.is_in()) && !self.skilled.iter().any(skills);
+            no_servers && !rules.marks.iter().any(|mark| mark.is_in()) && !self.skilled.iter().any(skills);
         if nothing && problems.0.is_empty() && !lists.say_nothing() {
             problems.add(Problem::NoToolsLeft);
         }
@@ -45,7 +49,7 @@ impl<T: Listed> Catalogue<'_, T> {
         let dynamic = lists.dynamic.unwrap_or_else(|| before.is_some_and(|before| before.dynamic));
         let earlier = before.into_iter().flat_map(|before| before.steps.iter().cloned());
         let steps = earlier.chain([rules]).collect();
-        (Resolved { tools, dynamic, pending, steps }, problems)
+        (Resolved { tools, dynamic, pending, bare, steps }, problems)
     }
 }
 
@@ -123,7 +127,9 @@ impl<T: Listed> Step<'_, '_, T> {
             Some(_) => {
                 let mut tools = self.catalogue.tools.iter().enumerate();
                 tools.any(|(place, tool)| is_it(tool.toolset()) && self.has(place))
-                    || self.catalogue.servers.iter().any(|s| is_it(s.key.toolset.as_str()) && self.is_pending(s))
+                    || self.catalogue.servers.iter().any(|server| {
+                        is_it(server.key.toolset.as_str()) && (self.is_pending(server) || self.is_bare(server))
+                    })
                     || self.catalogue.skilled.iter().any(|id| is_it(id) && self.has_skills_of(id))
             }
         }
@@ -228,6 +234,11 @@ impl<T: Listed> Step<'_, '_, T> {
         !server.seen && self.before.is_none_or(|before| before.may_admit(&server.key))
     }
 
+    /// Whether this is a server without tools that the step before left.
+    fn is_bare(&self, server: &ConfiguredServer) -> bool {
+        server.bare && self.before.is_none_or(|before| before.has_all_of(&server.key))
+    }
+
     /// The servers of which there is something.
     fn servers(&self) -> impl Iterator<Item = &ServerKey> {
         let is_left = |server: &&ConfiguredServer| {
@@ -235,6 +246,7 @@ impl<T: Listed> Step<'_, '_, T> {
             let mut tools = self.catalogue.tools.iter().enumerate();
             self.before.is_none()
                 || self.is_pending(server)
+                || self.is_bare(server)
                 || tools.any(|(place, tool)| is_of(tool) && self.has(place))
         };
         self.catalogue.servers.iter().filter(is_left).map(|server| &server.key)

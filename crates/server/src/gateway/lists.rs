@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::menu::{Menu, is_plain};
+use super::menu::Menu;
 use super::skills::Served;
 use super::tools::internal;
 use super::upstream::{SKILLS, cached};
@@ -32,16 +32,11 @@ const LISTS: [(&str, &str, &str); 3] = [
 ];
 
 impl View {
-    /// Whether what clients see here are the servers' own names: there is one server at most.
-    pub(super) fn is_plain(&self, menu: &Menu) -> bool {
-        is_plain(&self.place, &menu.servers)
-    }
-
     /// The only server, where there is one.
     pub(super) fn only<'a>(&'a self, menu: &'a Menu) -> Option<&'a ServerKey> {
         match &self.place {
             Place::Server(key) => Some(key),
-            _ if self.is_plain(menu) => menu.servers.first(),
+            _ if menu.plain => menu.servers.first(),
             _ => None,
         }
     }

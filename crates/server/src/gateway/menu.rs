@@ -1,7 +1,7 @@
 //! The tools that a request resolves to, under the names that its client sees. Made once for each set of wishes and kept until
 //! something changes: most requests find it ready.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kitbag_mcp::serve::Fault;
@@ -18,7 +18,7 @@ use super::skills::Served;
 use super::view::Offer;
 use crate::app::App;
 use crate::resolution::{Bounds, Extent, ResolveError};
-use crate::toolsets::{Provider, Tool};
+use crate::toolsets::{Provider, Tool, server_of};
 
 /// So many are kept.
 const MOST: usize = 256;
@@ -48,6 +48,8 @@ pub(super) struct Menu {
     pub(super) dynamic: bool,
     /// The servers that it may have to do with, in the order of the catalogue.
     pub(super) servers: Vec<ServerKey>,
+    /// Whether what clients see of servers is under the servers' own names: there is one server at most.
+    pub(super) plain: bool,
     /// The toolsets whose tools these are, with their names, or in dynamic mode with what they say that they are for.
     pub(super) toolsets: Vec<(String, String)>,
     /// The skills that it may read. A server's own endpoint has its server's and none of ours.
@@ -113,24 +115,28 @@ impl Menu {
             ResolveError::Store(error) => super::tools::fault(error.into()),
         })?;
         let dynamic = resolution.resolved.dynamic;
-        let mut servers: Vec<ServerKey> = resolution.pending().cloned().collect();
+        let mut servers = resolution.servers();
+        let bare: Vec<ServerKey> = resolution.bare().cloned().collect();
         let (mut tools, skills) = resolution.into_tools();
+        // A call is made by the name that a list gave, whatever the chat has left out since: a chat takes away and renames nothing.
+        let (mut names, plain) = (names(place, &tools), is_plain(place, &servers));
         if !selectors.is_empty() {
             let selectors = Bounds::of_selectors(selectors).selectors(app.toolsets(), org, audience).await;
             let selectors = selectors.map_err(super::tools::fault)?;
-            tools.retain(|tool| selectors.verdict(&tool.id, &tool.toolset.0) == Verdict::In);
+            let is_in = |tool: &Tool| selectors.verdict(&tool.id, &tool.toolset.0) == Verdict::In;
+            let of: HashSet<ServerKey> = tools.iter().filter_map(|tool| server_of(&tool.id)).cloned().collect();
+            (tools, names) = tools.into_iter().zip(names).filter(|(tool, _)| is_in(tool)).unzip();
+            let left: HashSet<&ServerKey> = tools.iter().filter_map(|tool| server_of(&tool.id)).collect();
+            servers.retain(|server| match (of.contains(server), bare.contains(server)) {
+                (true, _) => left.contains(server),
+                (false, true) => selectors.has_all_of(server),
+                (false, false) => true,
+            });
         }
         let skills = match place {
             Place::Server(_) => Vec::new(),
             _ => skills.into_iter().map(Served::new).collect(),
         };
-        for tool in &tools {
-            if let ToolId::Mcp { server, .. } = &tool.id
-                && !servers.contains(server)
-            {
-                servers.push(server.clone());
-            }
-        }
         let mut toolsets: Vec<(String, String)> = Vec::new();
         for tool in &tools {
             if !toolsets.contains(&tool.toolset) {
@@ -140,8 +146,6 @@ impl Menu {
         if dynamic {
             describe(app, org, &mut toolsets).await.map_err(|error| super::tools::fault(error.into()))?;
         }
-        let names = names(place, &tools);
-        let plain = is_plain(place, &servers);
         let entry = |(tool, name): (Tool, String)| {
             let mut shown = shown(&tool, &name);
             if !matches!(place, Place::Server(_)) {
@@ -152,7 +156,7 @@ impl Menu {
         let entries: Vec<Entry> = tools.into_iter().zip(names).map(entry).collect();
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
         let (offer, listed, index) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(Self { edition: None, entries, by_name, dynamic, servers, toolsets, skills, offer, listed, index })
+        Ok(Self { edition: None, entries, by_name, dynamic, servers, plain, toolsets, skills, offer, listed, index })
     }
 }
 
@@ -186,8 +190,8 @@ async fn is_there(app: &App, (org, audience): Whose<'_>, place: &Place) -> Resul
     }))
 }
 
-/// Whether what clients see of servers is under the servers' own names: there is one server at most.
-pub(super) fn is_plain(place: &Place, servers: &[ServerKey]) -> bool {
+/// Whether there is one server at most behind an address.
+fn is_plain(place: &Place, servers: &[ServerKey]) -> bool {
     !matches!(place, Place::Everything) && servers.len() <= 1
 }
 

@@ -81,7 +81,7 @@ impl View {
             Some(Answered::Result(raw)) => {
                 let raw = self.carried(&raw, &asked_for, &call).await?;
                 let raw = if self.own_tasks() { self.named_task(raw, &call).await? } else { raw };
-                let raw = if self.is_plain(menu) { raw } else { rename_links(raw, &entry.tool.id) };
+                let raw = if menu.plain { raw } else { rename_links(raw, &entry.tool.id) };
                 Ok(era(raw, client.peer().stateless))
             }
             None => Box::pin(self.ended(&call)).await,

@@ -4,7 +4,9 @@
 mod bounds;
 mod settings;
 
-use kitbag_model::resolution::{Lists, Problems, Reason, Resolved};
+use std::collections::HashSet;
+
+use kitbag_model::resolution::{ConfiguredServer, Lists, Problems, Reason, Resolved};
 use kitbag_model::{Audience, OrgId, ServerKey};
 use kitbag_store::StoreError;
 use serde_json::json;
@@ -14,7 +16,7 @@ pub use settings::ResolutionSettings;
 
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
-use crate::toolsets::{Catalogue, OfferedSkill, Tool, ToolsetError};
+use crate::toolsets::{Catalogue, OfferedSkill, Tool, ToolsetError, server_of};
 
 /// What an endpoint has to do with: everything, one toolset, or one server.
 #[derive(Clone, Copy)]
@@ -52,6 +54,24 @@ impl Resolution {
     pub(crate) fn reasons(&self) -> impl Iterator<Item = (&Tool, Reason)> {
         let view = self.catalogue.view();
         self.catalogue.tools.iter().enumerate().map(move |(place, tool)| (tool, self.resolved.reason(&view, place)))
+    }
+
+    /// The servers that a client may have to do with, in the order of the catalogue: those of its tools, those whose tools may come,
+    /// and those that have none and something else.
+    pub(crate) fn servers(&self) -> Vec<ServerKey> {
+        let with_tools: HashSet<&ServerKey> = self.tools().filter_map(|tool| server_of(&tool.id)).collect();
+        let has_to_do = |(place, server): &(usize, &ConfiguredServer)| {
+            self.resolved.pending.contains(place)
+                || self.resolved.bare.contains(place)
+                || with_tools.contains(&server.key)
+        };
+        let servers = self.catalogue.servers.iter().enumerate().filter(has_to_do);
+        servers.map(|(_, server)| server.key.clone()).collect()
+    }
+
+    /// Servers without tools that a client gets for what else they have.
+    pub(crate) fn bare(&self) -> impl Iterator<Item = &ServerKey> {
+        self.resolved.bare.iter().map(|place| &self.catalogue.servers[*place].key)
     }
 
     /// Servers whose tools nobody has seen yet and of which some may come in.

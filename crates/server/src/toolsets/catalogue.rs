@@ -9,7 +9,7 @@ use kitbag_model::overrides::confirmation;
 use kitbag_model::resolution::{self, ConfiguredServer, Listed, State};
 use kitbag_model::{
     Audience, BUILTINS, Builtin, Chosen, Effective, Installed, InstalledServer, Layers, OrgId, Origin, Override,
-    OverrideKey, Pin, PythonTool, Rendering, ToolId, ToolsetId, model_name,
+    OverrideKey, Pin, PythonTool, Rendering, ServerKey, ToolId, ToolsetId, model_name,
 };
 use kitbag_python::{Described, Description};
 use serde_json::{Map, Value, json};
@@ -164,10 +164,11 @@ impl Catalogue {
         let skills: Vec<OfferedSkill> = installed.iter().flat_map(OfferedSkill::all_of).collect();
         let mut skilled: Vec<String> = skills.iter().map(|skill| skill.toolset.to_string()).collect();
         skilled.dedup();
+        let servers = configured(installed, &tools);
         Self {
             tools,
             toolsets: ["builtin".to_owned()].into_iter().chain(toolsets).collect(),
-            servers: configured(installed),
+            servers,
             gone: provided.pins.iter().filter(gone).map(tool_id).collect(),
             skills,
             skilled,
@@ -202,12 +203,23 @@ impl Catalogue {
     }
 }
 
+/// The server whose tool this is, if it is one's.
+pub(crate) fn server_of(id: &ToolId) -> Option<&ServerKey> {
+    match id {
+        ToolId::Mcp { server, .. } => Some(server),
+        ToolId::Builtin(_) | ToolId::Toolset { .. } | ToolId::LegacyMcp { .. } => None,
+    }
+}
+
 /// The servers of these toolsets.
-fn configured(installed: &[Installed]) -> Vec<ConfiguredServer> {
+fn configured(installed: &[Installed], tools: &[Tool]) -> Vec<ConfiguredServer> {
+    let with_tools: HashSet<&ServerKey> = tools.iter().filter_map(|tool| server_of(&tool.id)).collect();
     let of_one = |one: &Installed| -> Vec<ConfiguredServer> {
-        let server = |server: &InstalledServer| ConfiguredServer {
-            key: one.server_key(&server.server),
-            seen: server.tools_seen_at.is_some(),
+        let server = |server: &InstalledServer| {
+            let key = one.server_key(&server.server);
+            let seen = server.tools_seen_at.is_some();
+            let is_on = one.toolset.enabled && server.is_enabled();
+            ConfiguredServer { bare: seen && is_on && !with_tools.contains(&key), seen, key }
         };
         one.servers.iter().map(server).collect()
     };

@@ -36,7 +36,7 @@ pub(crate) use adopt::Adoption;
 pub(crate) use artifact::LARGEST as LARGEST_PAGE;
 use callable::Known;
 pub(crate) use callable::{Callable, Runs};
-pub(crate) use catalogue::{Catalogue, Provider, Tool};
+pub(crate) use catalogue::{Catalogue, Provider, Tool, server_of};
 use describe::Describing;
 pub(crate) use draft::{Draft, RawDraft};
 pub(crate) use edit::{Edited, check_draft};

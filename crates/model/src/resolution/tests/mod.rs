@@ -1,5 +1,6 @@
 //! The rules in tables, and what must hold for all lists.
 
+mod bare;
 mod names;
 mod properties;
 mod requests;
@@ -87,8 +88,15 @@ impl World {
         let key: crate::name::ServerKey = key.parse().unwrap();
         self = self.toolset(key.toolset.as_str());
         if !self.servers.iter().any(|known| known.key == key) {
-            self.servers.push(ConfiguredServer { key, seen });
+            self.servers.push(ConfiguredServer { key, seen, bare: false });
         }
+        self
+    }
+
+    /// A server that said that it has no tools.
+    pub(super) fn bare(mut self, key: &str) -> Self {
+        self = self.server(key, true);
+        self.servers.iter_mut().filter(|server| server.key.to_string() == key).for_each(|server| server.bare = true);
         self
     }
 

@@ -100,7 +100,7 @@ impl View {
     /// A result with its links in the names of this place.
     pub(super) async fn links(&self, raw: Box<RawValue>, tool: &ToolId) -> Result<Box<RawValue>, Fault> {
         let menu = self.menu().await?;
-        Ok(if self.is_plain(&menu) { raw } else { rename_links(raw, tool) })
+        Ok(if menu.plain { raw } else { rename_links(raw, tool) })
     }
 
     /// What a client gets as an error of the protocol.
