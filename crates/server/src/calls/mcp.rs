@@ -141,11 +141,10 @@ impl Calls {
         if answer.get("resultType").is_some_and(|kind| kind != "complete") {
             return None;
         }
-        let structured = match answer.get("structuredContent") {
-            Some(Value::Object(structured)) => structured,
-            _ => return Some("the server declares structured results, and this one is not".to_owned()),
+        let Some(structured) = answer.get("structuredContent") else {
+            return Some("the server declares structured results, and this one is not".to_owned());
         };
-        let error = self.fits(&callable.output, schema, structured).await.err()?;
+        let error = self.fits_value(&callable.output, schema, structured).await.err()?;
         Some(format!("the structured result is not what the server declares: {error}"))
     }
 

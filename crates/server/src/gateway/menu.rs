@@ -38,6 +38,19 @@ pub(super) struct Entry {
     pub(super) shown: Map<String, Value>,
 }
 
+impl Entry {
+    /// As a list shows it to clients of this era. A client with a session takes schemas of objects alone for what a tool returns, and one of
+    /// another kind would cost it the whole list.
+    pub(super) fn listed(&self, stateless: bool) -> Map<String, Value> {
+        let mut listed = self.shown.clone();
+        let is_object = |schema: &Value| schema.get("type").and_then(Value::as_str) == Some("object");
+        if !stateless && !listed.get("outputSchema").is_none_or(is_object) {
+            listed.remove("outputSchema");
+        }
+        listed
+    }
+}
+
 /// The tools of a request, in the order of the catalogue.
 pub(super) struct Menu {
     /// When it was made, where that says whether it is still true.
@@ -79,11 +92,14 @@ impl Menu {
     /// The answer to `tools/list`.
     pub(super) fn listed(&self, stateless: bool) -> Arc<RawValue> {
         let [session, newest] = self.listed.get_or_init(|| {
-            let tools: Vec<Value> = match self.dynamic {
-                true => super::dynamic::listed(),
-                false => self.entries.iter().map(|entry| Value::Object(entry.shown.clone())).collect(),
+            let tools = |stateless: bool| -> Vec<Value> {
+                match self.dynamic {
+                    true => super::dynamic::listed(),
+                    false => self.entries.iter().map(|entry| Value::Object(entry.listed(stateless))).collect(),
+                }
             };
-            [raw(&json!({ "tools": tools })), raw(&json!({ "tools": tools, "ttlMs": 0, "cacheScope": "private" }))]
+            let newest = json!({ "tools": tools(true), "ttlMs": 0, "cacheScope": "private" });
+            [raw(&json!({ "tools": tools(false) })), raw(&newest)]
         });
         Arc::clone(if stateless { newest } else { session })
     }

@@ -17,7 +17,7 @@ use super::state::State;
 use super::tasks;
 use super::tasks::begin::SOON;
 use super::tasks::questions::Questions;
-use super::upstream::{era, rename_links};
+use super::upstream::{of_call, rename_links};
 use super::view::View;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
@@ -82,9 +82,9 @@ impl View {
                 let raw = self.carried(&raw, &asked_for, &call).await?;
                 let raw = if self.own_tasks() { self.named_task(raw, &call).await? } else { raw };
                 let raw = if menu.plain { raw } else { rename_links(raw, &entry.tool.id) };
-                Ok(era(raw, client.peer().stateless))
+                Ok(of_call(raw, client.peer().stateless))
             }
-            None => Box::pin(self.ended(&call)).await,
+            None => Ok(of_call(Box::pin(self.ended(&call)).await?, client.peer().stateless)),
         }
     }
 

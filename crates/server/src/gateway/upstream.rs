@@ -89,6 +89,23 @@ pub(super) fn era(raw: Box<RawValue>, stateless: bool) -> Box<RawValue> {
     if had == 0 { raw } else { result.raw() }
 }
 
+/// A call's result as a client of this era reads it. One with a session takes nothing but an object for structured; what a server says
+/// besides is in the content, too.
+pub(super) fn of_call(raw: Box<RawValue>, stateless: bool) -> Box<RawValue> {
+    let raw = era(raw, stateless);
+    if stateless || !raw.get().contains("structuredContent") {
+        return raw;
+    }
+    let Some(mut result) = Shallow::read(&raw) else { return raw };
+    match result.get("structuredContent").is_some_and(|content| !content.get().starts_with('{')) {
+        true => {
+            result.remove("structuredContent");
+            result.raw()
+        }
+        false => raw,
+    }
+}
+
 /// Says how long a list may be kept, where a client wants to know and nobody said.
 pub(super) fn cached(raw: Box<RawValue>, stateless: bool) -> Box<RawValue> {
     let Some(mut result) = Shallow::read(&raw).filter(|_| stateless) else { return raw };
