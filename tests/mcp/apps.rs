@@ -141,6 +141,38 @@ async fn a_servers_pages_pass() {
     }
 }
 
+/// An app knows its server's tools and pages by the names that they have there, and hosts pass those on as they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_calls_its_servers_tools_by_their_own_names() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    connect(&server, "far", twin(&["--app"])).await;
+    connect(&server, "near", twin(&[])).await;
+    for mut speaker in Speaker::both(&server, "/mcp").await {
+        let shown = speaker.ask("tools/call", json!({ "name": "shown", "arguments": {} })).await;
+        assert_eq!(shown["content"][0]["text"], "shown", "{shown}");
+        let read = speaker.ask("resources/read", json!({ "uri": "ui://twin/page" })).await;
+        assert_eq!(read["contents"][0]["text"], "<p>theirs</p>", "{read}");
+        // Both servers have such a one.
+        assert_eq!(speaker.refused("tools/call", json!({ "name": "echo", "arguments": {} })).await, -32602);
+    }
+    // What a request leaves out is no more there under one name than under another.
+    for path in ["/mcp?disabled_tools=shown", "/mcp?toolsets=near"] {
+        for mut speaker in Speaker::both(&server, path).await {
+            assert_eq!(speaker.refused("tools/call", json!({ "name": "shown", "arguments": {} })).await, -32602, "{path}");
+            let missing = if speaker.is_newest() { -32602 } else { -32002 };
+            assert_eq!(speaker.refused("resources/read", json!({ "uri": "ui://twin/page" })).await, missing, "{path}");
+        }
+    }
+    // At a toolset's endpoint the name that models see everywhere is good, too: it stays so when the toolset gets another tool of that name.
+    for mut speaker in Speaker::both(&server, &format!("{TOOLSETS}/far/mcp")).await {
+        for name in ["shown", "mcp__far__shown"] {
+            let shown = speaker.ask("tools/call", json!({ "name": name, "arguments": {} })).await;
+            assert_eq!(shown["content"][0]["text"], "shown", "{shown}");
+        }
+    }
+}
+
 /// What the page is told about the app of a call, and what it finds on the stage.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_servers_page_is_on_the_stage() {

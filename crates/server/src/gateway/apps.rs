@@ -94,6 +94,13 @@ pub(super) fn mark(tool: &Tool, shown: &mut Map<String, Value>, plain: bool) {
     }
 }
 
+/// The addresses that a server gives to the page of its tool.
+pub(super) fn own_pages(tool: &Tool) -> impl Iterator<Item = &str> {
+    let meta = tool.definition.as_ref().and_then(|definition| definition.get("_meta"));
+    let said = [meta.and_then(|meta| meta.pointer("/ui/resourceUri")), meta.and_then(|meta| meta.get(FLAT))];
+    said.into_iter().flatten().filter_map(Value::as_str)
+}
+
 /// How tools said where their page is before there was an object for it.
 const FLAT: &str = "ui/resourceUri";
 

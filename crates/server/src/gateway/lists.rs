@@ -193,7 +193,10 @@ impl View {
             Some(server) => (server.clone(), uri.clone()),
             None => match names::resource_of(&uri).filter(|(server, _)| menu.servers.contains(server)) {
                 Some((server, own)) => (server, own.to_owned()),
-                None => return Err(no_resource(&uri, stateless)),
+                None => match menu.page_of(&uri) {
+                    Some(server) => (server.clone(), uri.clone()),
+                    None => return Err(no_resource(&uri, stateless)),
+                },
             },
         };
         params.set_value("uri", &own.as_str().into());

@@ -57,6 +57,8 @@ pub(super) struct Menu {
     edition: Option<(u64, u64)>,
     pub(super) entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
+    /// By what tools are called elsewhere; nothing where that could mean several.
+    by_other_name: HashMap<String, Option<usize>>,
     /// Whether the client gets tools about tools in place of them.
     pub(super) dynamic: bool,
     /// The servers that it may have to do with, in the order of the catalogue.
@@ -84,9 +86,19 @@ impl Menu {
         self.edition.is_some() && self.edition == edition(app)
     }
 
-    /// What a client means by a name.
+    /// What a client means by a name: one that was listed, else one that can mean a single tool of these. An app of a server calls its
+    /// tools by the names that they have there, and what another toolset brings must not take a name from who has learnt it.
     pub(super) fn find(&self, name: &str) -> Option<&Entry> {
-        self.by_name.get(name).map(|at| &self.entries[*at])
+        let at = self.by_name.get(name).or_else(|| self.by_other_name.get(name)?.as_ref());
+        at.map(|at| &self.entries[*at])
+    }
+
+    /// The server whose own page this is, if the tools say so of one alone. An app asks for it by the address that it has there.
+    pub(super) fn page_of(&self, uri: &str) -> Option<&ServerKey> {
+        let is_its = |entry: &&Entry| apps::own_pages(&entry.tool).any(|own| own == uri);
+        let mut servers = self.entries.iter().filter(is_its).filter_map(|entry| server_of(&entry.tool.id));
+        let first = servers.next()?;
+        servers.all(|server| server == first).then_some(first)
     }
 
     /// The answer to `tools/list`.
@@ -171,8 +183,9 @@ impl Menu {
         };
         let entries: Vec<Entry> = tools.into_iter().zip(names).map(entry).collect();
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
+        let by_other_name = other_names(&entries);
         let (offer, listed, index) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(Self { edition: None, entries, by_name, dynamic, servers, plain, toolsets, skills, offer, listed, index })
+        Ok(Self { edition: None, entries, by_name, by_other_name, dynamic, servers, plain, toolsets, skills, offer, listed, index })
     }
 }
 
@@ -211,13 +224,31 @@ fn is_plain(place: &Place, servers: &[ServerKey]) -> bool {
     !matches!(place, Place::Everything) && servers.len() <= 1
 }
 
-/// The names of tools where a client finds them: their own where that is clear, else those that models see everywhere.
-fn names(place: &Place, tools: &[Tool]) -> Vec<String> {
-    let own = |tool: &Tool| match &tool.id {
+/// What tools are called where they come from, and what models call them everywhere.
+fn other_names(entries: &[Entry]) -> HashMap<String, Option<usize>> {
+    let mut names: HashMap<String, Option<usize>> = HashMap::new();
+    for (at, entry) in entries.iter().enumerate() {
+        for name in [own(&entry.tool), entry.tool.model_name.clone()] {
+            let meant = names.entry(name).or_insert(Some(at));
+            if *meant != Some(at) {
+                *meant = None;
+            }
+        }
+    }
+    names
+}
+
+/// What a tool is called where it comes from.
+fn own(tool: &Tool) -> String {
+    match &tool.id {
         ToolId::Mcp { tool, .. } | ToolId::LegacyMcp { tool, .. } => tool.to_string(),
         ToolId::Toolset { tool, .. } => tool.to_string(),
         ToolId::Builtin(name) => name.to_string(),
-    };
+    }
+}
+
+/// The names of tools where a client finds them: their own where that is clear, else those that models see everywhere.
+fn names(place: &Place, tools: &[Tool]) -> Vec<String> {
     match place {
         Place::Everything => tools.iter().map(|tool| tool.model_name.clone()).collect(),
         // Nothing is renamed there.
@@ -255,9 +286,7 @@ fn shown(tool: &Tool, name: &str) -> Map<String, Value> {
     }
     if tool.provider != Provider::Mcp {
         shown.insert("inputSchema".to_owned(), tool.input_schema.clone());
-        // Older clients take nothing but objects for structured.
-        let object = |schema: &&Value| schema.get("type").and_then(Value::as_str) == Some("object");
-        if let Some(schema) = tool.output_schema.as_ref().filter(object) {
+        if let Some(schema) = &tool.output_schema {
             shown.insert("outputSchema".to_owned(), schema.clone());
         }
     }
