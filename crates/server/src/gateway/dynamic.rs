@@ -126,7 +126,7 @@ impl View {
                 Some(entry) => said_one(entry.shown.get("inputSchema").unwrap_or(&Value::Null)),
                 None => failed(&format!("Tool '{}' not found.", tool())),
             },
-            "get_tool_output_schema" => match menu.find(tool()).map(|entry| entry.shown.get("outputSchema")) {
+            "get_tool_output_schema" => match menu.find(tool()).map(output_schema) {
                 Some(Some(schema)) => said_one(schema),
                 Some(None) => failed(&format!("Tool '{}' does not say what it returns.", tool())),
                 None => failed(&format!("Tool '{}' not found.", tool())),
@@ -142,6 +142,11 @@ impl View {
             }
         }
     }
+}
+
+/// What a tool says that it returns, be it structured or not.
+fn output_schema(entry: &Entry) -> Option<&Value> {
+    entry.shown.get("outputSchema").or(entry.tool.output_schema.as_ref())
 }
 
 fn short(entry: &Entry) -> Value {

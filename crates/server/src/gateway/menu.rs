@@ -286,7 +286,9 @@ fn shown(tool: &Tool, name: &str) -> Map<String, Value> {
     }
     if tool.provider != Provider::Mcp {
         shown.insert("inputSchema".to_owned(), tool.input_schema.clone());
-        if let Some(schema) = &tool.output_schema {
+        // A text is all of what the content says, and to quote it there again would only make it harder to read.
+        let is_text = |schema: &Value| schema.get("type").and_then(Value::as_str) == Some("string");
+        if let Some(schema) = tool.output_schema.as_ref().filter(|schema| !is_text(schema)) {
             shown.insert("outputSchema".to_owned(), schema.clone());
         }
     }

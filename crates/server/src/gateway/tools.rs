@@ -330,20 +330,26 @@ impl View {
         let result = match result {
             // What a server said is a result already.
             Some(answer @ Value::Object(_)) if matches!(call.tool_id, ToolId::Mcp { .. }) => answer,
-            result => returned(result.unwrap_or(Value::Null)),
+            result => {
+                let menu = self.whole_menu().await?;
+                let of_call = |entry: &&Entry| entry.tool.id == call.tool_id;
+                let declared = menu.entries.iter().find(of_call).is_some_and(|it| it.shown.contains_key("outputSchema"));
+                returned(result.unwrap_or(Value::Null), declared)
+            }
         };
         to_raw_value(&result).map_err(|error| internal(&error))
     }
 }
 
-/// What a tool of ours returned, as a result.
-fn returned(value: Value) -> Value {
+/// What a tool of ours returned, as a result. It is structured if it is an object, or if the tool says what it returns: then clients hold
+/// it against that.
+fn returned(value: Value, is_declared: bool) -> Value {
     let text = match &value {
         Value::String(text) => text.clone(),
         value => serde_json::to_string_pretty(value).unwrap_or_default(),
     };
     let mut result = json!({ "content": [{ "type": "text", "text": text }] });
-    if value.is_object() {
+    if is_declared || value.is_object() {
         result["structuredContent"] = value;
     }
     result
