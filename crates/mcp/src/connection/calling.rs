@@ -28,7 +28,11 @@ impl Connection {
     /// Makes a request and brings its result as it is. Many may be under way at the same time. When it is stopped, late or
     /// dropped, the server is told and nobody waits for it.
     pub async fn call(&self, call: Call) -> Result<Box<RawValue>, CallError> {
-        let Call { method, mut params, deadline, progress, mut stop, beside, relay } = call;
+        if call.as_task && self.has_tasks() {
+            // Boxed: few are.
+            return Box::pin(self.call_as_task(call)).await;
+        }
+        let Call { method, mut params, deadline, progress, mut stop, beside, relay, as_task: _ } = call;
         let end = Instant::now() + deadline;
         let mut stale = true;
         for _ in 0..ROUNDS {

@@ -14,6 +14,7 @@ mod listing;
 mod negotiation;
 mod open;
 mod peers;
+mod tasked;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -118,6 +119,8 @@ pub struct Call {
     pub beside: Option<Arc<dyn Answers>>,
     /// Whether questions that the server has as an answer are the caller's to deal with.
     pub relay: bool,
+    /// Whether it is of a tool that its server runs as a task alone, as 2025-11-25 has them.
+    pub as_task: bool,
 }
 
 impl Call {
@@ -133,7 +136,7 @@ impl Call {
 
     /// Any request.
     pub fn new(method: &str, params: Shallow, deadline: Duration, stop: watch::Receiver<bool>) -> Self {
-        Self { method: method.to_owned(), params, deadline, progress: None, stop, beside: None, relay: false }
+        Self { method: method.to_owned(), params, deadline, progress: None, stop, beside: None, relay: false, as_task: false }
     }
 }
 

@@ -417,6 +417,7 @@ fn again(call: &Call) -> Call {
         stop: call.stop.clone(),
         beside: call.beside.clone(),
         relay: call.relay,
+        as_task: call.as_task,
     }
 }
 

@@ -19,7 +19,7 @@ use super::live::Live;
 use super::plan::BlobsOf;
 use super::run::RunError;
 use super::{Calls, hear};
-use crate::toolsets::Callable;
+use crate::toolsets::{Callable, Tool};
 use crate::workspaces::WorkspaceError;
 
 impl Calls {
@@ -31,7 +31,7 @@ impl Calls {
         record: Record,
         (server, tool): (&ServerKey, &McpToolName),
     ) -> Result<(), RunError> {
-        let ran = self.ask_server(live, &call, server, tool).await;
+        let ran = self.ask_server(live, &call, callable, (server, tool)).await;
         let outcome = self.judged(live, &call, callable, ran).await?;
         let call = match record {
             // Boxed, as it is of few calls.
@@ -42,10 +42,17 @@ impl Calls {
         Ok(())
     }
 
-    async fn ask_server(&self, live: &Live, call: &ToolCall, server: &ServerKey, tool: &McpToolName) -> Ran {
+    async fn ask_server(
+        &self,
+        live: &Live,
+        call: &ToolCall,
+        callable: &Callable,
+        (server, tool): (&ServerKey, &McpToolName),
+    ) -> Ran {
         let (told, progress) = unbounded_channel();
         let mut made = Call::of_tool(tool.as_str(), &call.args, self.0.settings.tool_timeout, live.stop());
         made.progress = Some(told);
+        made.as_task = is_task(&callable.tool);
         if let Some(company) = &live.company {
             company.params.iter().for_each(|(name, value)| made.params.set(name, value.to_owned()));
             made.beside = Some(Arc::clone(&company.answers));
@@ -161,6 +168,12 @@ impl Calls {
         tx.commit_chat().await?;
         Ok(call)
     }
+}
+
+/// Whether a server's tool can be called as a task alone.
+fn is_task(tool: &Tool) -> bool {
+    let said = tool.definition.as_ref().and_then(|definition| definition.get("execution")?.get("taskSupport"));
+    said.and_then(Value::as_str) == Some("required")
 }
 
 /// So much of it is told to those who listen to calls. Who made one gets all of it.

@@ -273,6 +273,13 @@ fn names(place: &Place, tools: &[Tool]) -> Vec<String> {
 fn shown(tool: &Tool, name: &str) -> Map<String, Value> {
     let mut shown = tool.definition.clone().unwrap_or_default();
     shown.insert("name".to_owned(), name.into());
+    // That it is a task for its server is between the two of us: here it is called like any other.
+    if let Some(Value::Object(mut execution)) = shown.remove("execution") {
+        execution.remove("taskSupport");
+        if !execution.is_empty() {
+            shown.insert("execution".to_owned(), execution.into());
+        }
+    }
     let effective = &tool.effective;
     let said = shown.get("title").and_then(Value::as_str) == Some(effective.name.value.as_str());
     if tool.provider != Provider::Mcp || effective.name.origin.is_override() && !said {
