@@ -99,6 +99,97 @@ async fn what_sleeping_servers_have_is_listed_after_a_restart() {
     assert_eq!(server.get(&at("plain")).await.expect(200)["status"], "disconnected");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_tools_is_there_for_what_else_it_has() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    connect(&server, "a", rich(&["a"])).await;
+    let mut heard = Client::new(&server, "/mcp");
+    heard.begin().await;
+    let mut told = heard.listen(None).await;
+    connect(&server, "bare", rich(&["--bare"])).await;
+    let prompts = async |client: &Client<'_>| {
+        let prompts = client.ask("prompts/list", json!({})).await;
+        fields(prompts.result(), "prompts", "name").into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Whoever listens hears of it, though no tool is another.
+    let until = async |told: &mut super::tasks::Stream, wanted: &[&str]| {
+        let all = async {
+            while prompts(&heard).await != wanted {
+                told.until("notifications/prompts/list_changed").await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), all).await.unwrap_or_else(|_| panic!("never {wanted:?}"));
+    };
+    until(&mut told, &["a~a/say", "bare~bare/say"]).await;
+    let named = Client::new(&server, "/mcp").with("X-Mcp-Toolsets", "bare");
+    assert_eq!(prompts(&named).await, ["say"].map(|name| format!("bare~bare/{name}")));
+    assert!(named.ask("tools/list", json!({})).await.names().is_empty());
+    let own = Client::new(&server, "/v1/orgs/local/toolsets/bare/mcp").with("X-Mcp-Toolsets", "bare");
+    assert_eq!(prompts(&own).await, ["say"]);
+    let read = own.ask("resources/read", json!({ "uri": "thing://one" })).await;
+    assert_eq!(read.result()["contents"][0]["text"], "1");
+    for without in [("X-Mcp-Toolsets", "a"), ("X-Mcp-Disabled-Tools", "mcp:bare~bare")] {
+        assert_eq!(prompts(&Client::new(&server, "/mcp").with(without.0, without.1)).await, ["a~a/say"]);
+    }
+    let chat = crate::kit::new_chat(&server).await;
+    for (selectors, wanted) in [(json!(["toolset:a"]), &["a~a/say"][..]), (json!(["-mcp:a~a"]), &["bare~bare/say"])] {
+        let request = server.request(reqwest::Method::PATCH, &format!("{}/{chat}", crate::kit::CHATS));
+        request.json(&json!({ "toolSelectors": selectors })).send().await.unwrap().error_for_status().unwrap();
+        assert_eq!(prompts(&Client::new(&server, "/mcp").with("X-Mcp-Chat", &chat)).await, wanted, "{selectors}");
+    }
+    let request = server.request(reqwest::Method::DELETE, &at("bare"));
+    request.send().await.unwrap().error_for_status().unwrap();
+    until(&mut told, &["a~a/say"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_servers_say_of_their_use_reaches_who_has_them() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    connect(&server, "a", rich(&["--says", "Look first."])).await;
+    connect(&server, "b", rich(&["--says", "Then leap."])).await;
+    for (path, said) in [
+        ("/v1/orgs/local/mcp-servers/a~a/mcp", "Look first."),
+        ("/v1/orgs/local/toolsets/a/mcp", "Look first."),
+        ("/mcp?toolsets=a", "## Server a~a\n\nLook first."),
+        ("/mcp", "## Server a~a\n\nLook first.\n\n## Server b~b\n\nThen leap."),
+    ] {
+        let mut client = Client::new(&server, path);
+        assert_eq!(client.begin().await.result()["instructions"], said, "{path}");
+        let found = client.ask("server/discover", json!({})).await;
+        assert_eq!(found.result()["instructions"], said, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_chat_leaves_out_renames_nothing() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let one = |id: &str| crate::kit::with(json!({ "id": id, "requiresConfirmation": false }), rich(&[id]));
+    let body = json!({ "id": "two", "name": "Two", "mcpServers": [one("a"), one("b")] });
+    server.post("/v1/orgs/local/toolsets", &body).await.expect(201);
+    for id in ["two~a", "two~b"] {
+        crate::kit::connected(&server, id).await;
+    }
+    let chat = crate::kit::new_chat(&server).await;
+    let request = server.request(reqwest::Method::PATCH, &format!("{}/{chat}", crate::kit::CHATS));
+    request.json(&json!({ "toolSelectors": ["mcp:two~a"] })).send().await.unwrap().error_for_status().unwrap();
+    let mut client = Client::new(&server, "/v1/orgs/local/toolsets/two/mcp").with("X-Mcp-Chat", &chat);
+    let names = client.tools().await;
+    assert!(names.len() == 7 && names.iter().all(|name| name.starts_with("mcp__a__")), "{names:?}");
+    let link = names.iter().find(|name| name.ends_with("link")).unwrap();
+    for linked in [
+        client.call(link, json!({})).await,
+        client.request(2, "tools/call", json!({ "name": link, "arguments": {} })).await,
+    ] {
+        // What it points to can be read under the name that it has.
+        let uri = linked.result()["content"][0]["uri"].as_str().unwrap().to_owned();
+        let read = client.ask("resources/read", json!({ "uri": uri })).await;
+        assert_eq!((uri.as_str(), &read.result()["contents"][0]["uri"]), ("kitbag-mcp:two~a/thing://one", &json!(uri)));
+    }
+}
+
 /// Makes more files than are on one page.
 const MANY: &str = r#"
 from covalt_toolset import tool

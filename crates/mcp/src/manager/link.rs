@@ -114,6 +114,8 @@ pub(super) struct State {
     pub(super) revision: Option<String>,
     /// What it said last that it can.
     pub(super) offers: Option<Vec<String>>,
+    /// How it said last that it wants to be used.
+    pub(super) instructions: Option<String>,
     pub(super) running: usize,
     pub(super) used: Instant,
     pub(super) answered: Instant,
@@ -188,6 +190,7 @@ impl Link {
                 connection: None,
                 revision,
                 offers,
+                instructions: None,
                 running: 0,
                 used: now,
                 answered: now,
@@ -234,6 +237,7 @@ impl Link {
         let mut state = self.state();
         state.revision = Some(connection.protocol_version().to_owned());
         state.offers = Some(super::offers(&connection.capabilities()));
+        state.instructions = connection.instructions().map(ToOwned::to_owned);
         state.distant = connection.is_distant();
         state.connection = Some(connection);
         (state.used, state.answered) = (now, now);
@@ -376,7 +380,7 @@ impl Link {
             server_info: None,
             capabilities: None,
             offers: state.offers.clone(),
-            instructions: None,
+            instructions: state.instructions.as_ref().map(|words| self.redactor.exact(words)),
             stderr: state.stderr.clone(),
             logs: state.logs.iter().cloned().collect(),
             pid: None,
@@ -389,7 +393,6 @@ impl Link {
             shown.protocol_version = Some(connection.protocol_version().to_owned());
             shown.server_info = Some(self.redactor.result(connection.server_info()));
             shown.capabilities = Some(connection.capabilities());
-            shown.instructions = connection.instructions().map(|words| self.redactor.exact(words));
             shown.pid = connection.pid();
             shown.stderr = self.tail(&connection);
         }

@@ -15,6 +15,7 @@ mod door;
 mod dynamic;
 mod files;
 pub(crate) mod http;
+mod instructions;
 mod listen;
 mod lists;
 mod menu;

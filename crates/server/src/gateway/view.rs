@@ -23,7 +23,7 @@ use super::skills::Served;
 use super::state::State;
 use super::tasks::TASKS;
 use super::tools::{Wanted, fault};
-use super::{chat, traced, upstream};
+use super::{chat, instructions, traced, upstream};
 use crate::app::App;
 
 /// How long a client waits for the only server that it came for.
@@ -257,7 +257,10 @@ impl View {
 /// What there is behind an address. Of the only server behind it, what that says of itself.
 async fn offer(app: &App, org: &OrgId, place: &Place, menu: &Menu) -> Result<Arc<Offer>, Fault> {
     let Place::Server(key) = place else {
-        let made = menu.offer.get_or_init(|| Offer::new(our_hello(!menu.servers.is_empty())));
+        let made = menu.offer.get_or_init(|| {
+            let hello = our_hello(!menu.servers.is_empty());
+            Offer::new(Hello { instructions: instructions::of(app, org, menu), ..hello })
+        });
         return Ok(Arc::clone(made));
     };
     let missing = || Fault::params(format!("there is no MCP server {key:?}")).with_status(404);
