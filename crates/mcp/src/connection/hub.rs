@@ -393,6 +393,15 @@ impl Hub {
         if all().all(|(_, other)| other.who() == newest.who()) { Ok(Some(newest.clone())) } else { Err(()) }
     }
 
+    /// A list whose changes the server announces may be another, and nobody heard whether it is.
+    pub(super) fn missed(&self, announced: &str) {
+        match announced {
+            "toolsListChanged" => self.tools_changed(),
+            "promptsListChanged" => self.tell("notifications/prompts/list_changed", json!({}), None),
+            _ => self.tell("notifications/resources/list_changed", json!({}), None),
+        }
+    }
+
     pub(super) fn tools_changed(&self) {
         let _ = self.notices.send(Notice::ToolsChanged);
     }

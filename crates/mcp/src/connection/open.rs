@@ -244,7 +244,7 @@ async fn subscribe(asker: Asker, beside: Shallow, version: Arc<str>, announced: 
         sleep(pause).await;
         pause = (pause * 2).min(PAUSES.1);
         // What changed while nobody listened was not said.
-        asker.hub.tools_changed();
+        announced.keys().for_each(|list| asker.hub.missed(list));
     }
 }
 

@@ -236,8 +236,11 @@ impl View {
         match news {
             News::Tools(org) if *org == self.org => {
                 let mut all = vec![Said::List(list_changed("tools"))];
-                if self.has_other_skills().await {
+                let changed = self.changed_beside().await;
+                if changed.skills || changed.servers {
                     all.extend(["prompts", "resources"].map(|list| Said::List(list_changed(list))));
+                }
+                if changed.skills {
                     all.extend(ear.wants.ours().into_iter().map(Said::Updated));
                 }
                 all
@@ -251,8 +254,14 @@ impl View {
                 all
             }
             News::Selectors(org, chat) if *org == self.org => {
-                let ours = self.known_chat().await.ok().flatten() == Some(*chat);
-                ours.then(|| Said::List(list_changed("tools"))).into_iter().collect()
+                if self.known_chat().await.ok().flatten() != Some(*chat) {
+                    return Vec::new();
+                }
+                let mut all = vec![Said::List(list_changed("tools"))];
+                if self.changed_beside().await.servers {
+                    all.extend(["prompts", "resources"].map(|list| Said::List(list_changed(list))));
+                }
+                all
             }
             News::Told { org, key, method, params, whom } if *org == self.org => {
                 let is_for_all = whom.is_none();

@@ -48,10 +48,36 @@ pub(super) struct View {
     wanted: Wants,
     /// Which client of its owner it is, once it has a session.
     me: OnceLock<String>,
-    /// The skills that the client may know of.
-    skills: Mutex<Vec<String>>,
+    /// What there is beside tools that the client may know of.
+    known: Mutex<Beside>,
     /// Turns to true when nobody is there any more. Made for the first who wants to know: a view of one call has nobody.
     gone: OnceLock<watch::Sender<bool>>,
+}
+
+/// What lists of prompts and resources are made of, as far as it shows here: the skills, and the servers with what they say that they have.
+struct Beside {
+    skills: Vec<String>,
+    servers: Vec<String>,
+}
+
+impl Beside {
+    fn of(app: &App, org: &OrgId, menu: &Menu) -> Self {
+        let mark = |server: &ServerKey| {
+            let offers = app.servers().state(org, server).and_then(|state| state.offers);
+            format!("{server} {offers:?}")
+        };
+        Self {
+            skills: menu.skills.iter().map(Served::mark).collect(),
+            servers: menu.servers.iter().map(mark).collect(),
+        }
+    }
+}
+
+/// What of it is other than before.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Changed {
+    pub(super) skills: bool,
+    pub(super) servers: bool,
 }
 
 /// What a client is told that there is.
@@ -78,6 +104,7 @@ impl View {
         };
         let menu = Menus::get(app, (&org, audience), &place, &wishes.lists, &Arc::default()).await?;
         let offer = offer(app, &org, &place, &menu).await?;
+        let known = Beside::of(app, &org, &menu);
         Ok(Arc::new(Self {
             app: app.clone(),
             org,
@@ -91,7 +118,7 @@ impl View {
             level: LogLevel::default(),
             wanted: Wants::default(),
             me: OnceLock::new(),
-            skills: Mutex::new(menu.skills.iter().map(Served::mark).collect()),
+            known: Mutex::new(known),
             first: menu,
             gone: OnceLock::new(),
         }))
@@ -142,14 +169,14 @@ impl View {
         }
     }
 
-    /// Whether the skills are others than the client may know of. It is told once.
-    pub(super) async fn has_other_skills(&self) -> bool {
-        let Ok(menu) = self.menu().await else { return false };
-        let now: Vec<String> = menu.skills.iter().map(Served::mark).collect();
-        let mut known = self.skills.lock().unwrap_or_else(PoisonError::into_inner);
-        let other = *known != now;
+    /// What beside the tools is other than the client may know of. It is told once.
+    pub(super) async fn changed_beside(&self) -> Changed {
+        let Ok(menu) = self.menu().await else { return Changed::default() };
+        let now = Beside::of(&self.app, &self.org, &menu);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = Changed { skills: known.skills != now.skills, servers: known.servers != now.servers };
         *known = now;
-        other
+        changed
     }
 
     /// Turns to true when nobody is there any more.
