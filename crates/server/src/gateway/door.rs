@@ -4,7 +4,7 @@ use axum::extract::{Path, RawQuery};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use kitbag_mcp::serve::Fault;
-use kitbag_model::resolution::{Lists, from_request};
+use kitbag_model::resolution::{Lists, Setting, from_request};
 use kitbag_model::{Audience, OrgId, Scope, ServerKey, ToolsetId};
 use serde::Deserialize;
 
@@ -110,6 +110,7 @@ impl Wishes {
         let text = query.0.as_deref().unwrap_or_default();
         let pairs: Vec<(String, String)> =
             url::form_urlencoded::parse(text.as_bytes()).map(|(name, value)| (name.into(), value.into())).collect();
+        check_names(&pairs, headers, prefix)?;
         let given = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let said = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let lists = from_request(given, said, prefix).map_err(|problems| refused(&problems.to_string()))?;
@@ -131,6 +132,34 @@ impl Wishes {
         };
         Ok(Self { lists, chat: chat.map(ToOwned::to_owned) })
     }
+}
+
+/// What clients of the protocol and its tools say for themselves under names that could be taken for settings.
+const NOT_SETTINGS: [&str; 6] =
+    ["mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "x-mcp-proxy-auth", "x-mcp-remote-auth"];
+
+/// Refuses what is no setting and looks like one: a client that misspells what it should not have would get all of it.
+fn check_names(pairs: &[(String, String)], headers: &HeaderMap, prefix: &str) -> Result<(), Fault> {
+    let mut wrong = Vec::new();
+    let queries = || Setting::ALL.map(Setting::query).into_iter().chain(["chat"]);
+    for (name, _) in pairs.iter().filter(|(name, _)| !queries().any(|known| known == name)) {
+        let known: Vec<&str> = queries().collect();
+        wrong.push(format!("Unknown query name: {name}; known are {}", known.join(", ")));
+    }
+    let known = || Setting::ALL.map(Setting::header).into_iter().chain(["Chat"]).map(|name| format!("{prefix}{name}"));
+    // `X-` alone is everybody's.
+    let is_ours = prefix.trim_end_matches('-').len() > 1;
+    let looks_like_one = |name: &&str| {
+        let front = name.get(..prefix.len()).is_some_and(|front| front.eq_ignore_ascii_case(prefix));
+        is_ours && front && !NOT_SETTINGS.contains(name) && !name.starts_with("mcp-param-")
+    };
+    for name in headers.keys().map(header::HeaderName::as_str).filter(looks_like_one) {
+        if !known().any(|known| known.eq_ignore_ascii_case(name)) {
+            let known: Vec<String> = known().collect();
+            wrong.push(format!("Unknown header: {name}; known are {}", known.join(", ")));
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(refused(&wrong.join("; "))) }
 }
 
 /// The settings of a request are wrong: nothing is served, least of all more than was asked for.
