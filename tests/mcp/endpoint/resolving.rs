@@ -313,3 +313,92 @@ async fn a_toolset_has_an_address_of_its_own_with_its_own_names() {
     assert_eq!(none.begin().await.status, 404);
     assert_eq!(none.ask("tools/list", json!({})).await.status, 404);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_setting_that_is_misspelt_is_refused() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    installed(&server).await;
+    const KNOWN: &str = "known are X-Mcp-Toolsets, X-Mcp-Enabled-Tools, X-Mcp-Disabled-Tools, X-Mcp-Dynamic, X-Mcp-Chat";
+    for (path, header, wrong) in [
+        ("/mcp?toolset=files", None, "Unknown query name: toolset; known are toolsets, enabled_tools, disabled_tools, dynamic, chat".to_owned()),
+        ("/mcp", Some("X-Mcp-Toolset"), format!("Unknown header: x-mcp-toolset; {KNOWN}")),
+        ("/mcp", Some("X-MCP-Readonly"), format!("Unknown header: x-mcp-readonly; {KNOWN}")),
+    ] {
+        let client = Client::new(&server, path);
+        let mut client = header.into_iter().fold(client, |client, name| client.with(name, "files"));
+        assert_eq!(client.refused().await, wrong);
+    }
+    // Others' headers are others' business.
+    for name in ["X-Mcp", "X-Forwarded-For", "Mcp-Param-Region", "X-Mcp-Proxy-Auth"] {
+        assert_eq!(Client::new(&server, "/mcp?toolsets=files").with(name, "x").tools().await.len(), 3, "{name}");
+    }
+    drop(server);
+    for prefix in ["X-", "Mcp-"] {
+        let server = Server::start(BINARY, &database, &["--header-prefix", prefix]);
+        let client = Client::new(&server, "/mcp").with(&format!("{prefix}Toolsets"), "files");
+        let mut client = client.with("X-Forwarded-For", "192.0.2.1").with("X-Request-Id", "1");
+        assert_eq!(client.tools().await.len(), 3, "{prefix}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_tool_returns_is_said_in_full_to_who_can_take_it() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    let code = "def numbers(workspace) -> list[int]:\n    \"\"\"Counts.\"\"\"\n    return [1, 2]\n\n\ndef words(workspace) -> str:\n    \"\"\"Says something.\"\"\"\n    return \"a\\nb\"\n";
+    let code = format!("from covalt_toolset import tool\n\n\n{}", code.replace("def ", "@tool\ndef ").replace("workspace", ""));
+    let tools = "tools:\n  - {id: numbers, entrypoint: \"tools.it:numbers\"}\n  - {id: words, entrypoint: \"tools.it:words\"}\n";
+    import(&server, bundle("app", "1.0.0", tools, &[("tools/it.py", &code)])).await;
+    let mut client = Client::new(&server, "/v1/orgs/local/toolsets/app/mcp");
+    client.begin().await;
+    let schema = json!({ "type": "array", "items": { "type": "integer" } });
+    let [newest, session] = [client.ask("tools/list", json!({})).await, client.request(1, "tools/list", json!({})).await];
+    assert_eq!(newest.result()["tools"][0]["outputSchema"], schema, "{}", newest.result());
+    assert_eq!(session.result()["tools"][0].get("outputSchema"), None, "it would cost the whole list");
+    let call = json!({ "name": "numbers", "arguments": {} });
+    let [newest, session] = [client.ask("tools/call", call.clone()).await, client.request(2, "tools/call", call).await];
+    assert_eq!(newest.result()["structuredContent"], json!([1, 2]));
+    assert_eq!(session.result().get("structuredContent"), None);
+    assert_eq!(newest.text(), session.text());
+    // A text is said once.
+    let words = client.call("words", json!({})).await;
+    assert_eq!((words.text(), words.result().get("structuredContent")), ("a\nb", None));
+    let dynamic = Client::new(&server, "/v1/orgs/local/toolsets/app/mcp").with("X-Mcp-Dynamic", "yes");
+    let told = dynamic.call("get_tool_output_schema", json!({ "tool": "numbers" })).await;
+    assert_eq!(serde_json::from_str::<serde_json::Value>(told.text()).unwrap(), schema);
+    let told = dynamic.call("get_tool_output_schema", json!({ "tool": "words" })).await;
+    assert_eq!(serde_json::from_str::<serde_json::Value>(told.text()).unwrap(), json!({ "type": "string" }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_explained_is_what_a_client_of_the_chat_gets() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    crate::kit::connect(&server, "rich", crate::kit::rich(&["--loose"])).await;
+    crate::kit::connect(&server, "every", crate::kit::node("server-everything", &["stdio"])).await;
+    installed(&server).await;
+    let chat = crate::kit::new_chat(&server).await;
+    let request = server.request(reqwest::Method::PATCH, &format!("{}/{chat}", crate::kit::CHATS));
+    let selectors = json!({ "toolSelectors": ["mcp:*", "toolset:files", "-files:get_file"] });
+    request.json(&selectors).send().await.unwrap().error_for_status().unwrap();
+    let listed = Client::new(&server, "/mcp").with("X-Mcp-Chat", &chat).ask("tools/list", json!({})).await;
+    let sizes: Vec<(String, usize)> = listed.result()["tools"].as_array().unwrap().iter().map(|tool| {
+        (tool["name"].as_str().unwrap().to_owned(), tool.to_string().len().div_ceil(4))
+    }).collect();
+    let explained = server.get(&format!("{}/resolve?explain=true&chat={chat}", crate::kit::TOOLS)).await.expect(200);
+    let all = explained["tools"].as_array().unwrap();
+    let included = all.iter().filter(|tool| tool["included"] == true);
+    let measured: Vec<(String, usize)> = included
+        .map(|tool| (tool["modelName"].as_str().unwrap().to_owned(), usize::try_from(tool["tokens"].as_u64().unwrap()).unwrap()))
+        .collect();
+    assert_eq!(measured, sizes);
+    let reason = |id: &str| all.iter().find(|tool| tool["id"] == id).unwrap()["reason"].as_str().unwrap().to_owned();
+    assert_eq!(reason("files:get_file"), "taken away by the chat's selector -files:get_file");
+    assert_eq!(reason("folders:get_folder"), "not admitted by the chat's selectors");
+    let path = format!("{}/resolve", crate::kit::TOOLS);
+    let by_header = server.request(reqwest::Method::GET, &path).header("X-Mcp-Chat", &chat).send().await.unwrap();
+    let by_header: serde_json::Value = by_header.json().await.unwrap();
+    assert_eq!(by_header["count"], explained["count"]);
+    server.get(&format!("{path}?chat=none")).await.expect(404);
+}

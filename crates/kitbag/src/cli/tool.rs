@@ -57,6 +57,9 @@ pub(crate) struct ResolveFlags {
     /// A header that the client sends, such as "X-Mcp-Toolsets: files,folders"
     #[arg(long, value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
+    /// The chat whose tools the client uses: what its selectors leave out is out
+    #[arg(long)]
+    pub(crate) chat: Option<String>,
     /// Show every tool, with the rule that put it in or out
     #[arg(long)]
     pub(crate) explain: bool,

@@ -20,6 +20,8 @@ pub enum Reason {
     NotListed,
     /// Out: the server's own lists do not have it.
     Global(Box<Reason>),
+    /// Out: this selector of the chat takes it away, or without one none of them admits it.
+    Chat(Option<String>),
     /// Out: it, its server or its toolset is off.
     Off,
     /// Out: it cannot be called.
@@ -42,6 +44,8 @@ impl fmt::Display for Reason {
             Self::Disabled(entry) => write!(f, "disabled by {entry}"),
             Self::NotListed => f.write_str("not in any list"),
             Self::Global(reason) => write!(f, "server's own lists: {reason}"),
+            Self::Chat(Some(selector)) => write!(f, "taken away by the chat's selector {selector}"),
+            Self::Chat(None) => f.write_str("not admitted by the chat's selectors"),
             Self::Off => f.write_str("off"),
             Self::Problem(text) => f.write_str(text),
         }

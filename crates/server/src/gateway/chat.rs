@@ -1,5 +1,7 @@
 //! The chat whose workspace a client's tools use: the one that it names, or one of its own.
 
+use std::sync::Arc;
+
 use kitbag_mcp::serve::Fault;
 use kitbag_model::{ChatId, ChatTitle, NewChat, OrgId};
 
@@ -39,4 +41,12 @@ pub(super) async fn named(app: &App, org: &OrgId, text: &str) -> Result<ChatId, 
     let chat: ChatId = text.parse().map_err(|_| missing())?;
     let stand = app.calls().stand(org, chat).await.map_err(super::tools::fault)?;
     stand.map(|_| chat).ok_or_else(missing)
+}
+
+/// The selectors of a chat that somebody names.
+pub(crate) async fn selectors_of(app: &App, org: &OrgId, text: &str) -> Result<Arc<[String]>, ApiError> {
+    let missing = || ApiError::not_found("chat", text);
+    let chat: ChatId = text.parse().map_err(|_| missing())?;
+    let stand = app.calls().stand(org, chat).await?.ok_or_else(missing)?;
+    Ok(Arc::clone(stand.selectors()))
 }

@@ -114,23 +114,27 @@ impl Wishes {
         let given = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let said = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let lists = from_request(given, said, prefix).map_err(|problems| refused(&problems.to_string()))?;
-        let asked: Vec<&str> =
-            pairs.iter().filter(|(name, _)| name == "chat").map(|(_, value)| value.as_str()).collect();
-        let name = format!("{prefix}Chat").to_ascii_lowercase();
-        let named = match prefix {
-            "" => None,
-            _ => match header::HeaderName::from_bytes(name.as_bytes()).ok().filter(|name| headers.contains_key(name)) {
-                Some(name) => Some(only(headers, &name).ok_or_else(|| refused(&format!("{name} must be there once")))?),
-                None => None,
-            },
-        };
-        let chat = match (asked.as_slice(), named) {
-            ([], named) => named,
-            ([one], None) => Some(*one),
-            ([_], Some(_)) => return Err(refused("Both query and header specify chat")),
-            _ => return Err(refused("chat is there more than once in the query")),
-        };
-        Ok(Self { lists, chat: chat.map(ToOwned::to_owned) })
+        let asked = pairs.into_iter().filter(|(name, _)| name == "chat").map(|(_, value)| value);
+        let chat = chat_of(headers, &asked.collect::<Vec<_>>(), prefix).map_err(|problem| refused(&problem))?;
+        Ok(Self { lists, chat })
+    }
+}
+
+/// The chat that a request names, by the query or by a header; what is wrong if it names several.
+pub(crate) fn chat_of(headers: &HeaderMap, asked: &[String], prefix: &str) -> Result<Option<String>, String> {
+    let name = format!("{prefix}Chat").to_ascii_lowercase();
+    let named = match prefix {
+        "" => None,
+        _ => match header::HeaderName::from_bytes(name.as_bytes()).ok().filter(|name| headers.contains_key(name)) {
+            Some(name) => Some(only(headers, &name).ok_or_else(|| format!("{name} must be there once"))?),
+            None => None,
+        },
+    };
+    match (asked, named) {
+        ([], named) => Ok(named.map(ToOwned::to_owned)),
+        ([one], None) => Ok(Some(one.clone())),
+        ([_], Some(_)) => Err("Both query and header specify chat".to_owned()),
+        _ => Err("chat is there more than once in the query".to_owned()),
     }
 }
 

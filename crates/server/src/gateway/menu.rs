@@ -269,6 +269,13 @@ fn names(place: &Place, tools: &[Tool]) -> Vec<String> {
     }
 }
 
+/// A tool as clients of all tools see it listed.
+pub(crate) fn listed(tool: &Tool) -> Map<String, Value> {
+    let mut shown = shown(tool, &tool.model_name);
+    apps::mark(tool, &mut shown, false);
+    shown
+}
+
 /// A tool as lists show it: what its server says of it and nothing less, but for its name and what somebody overrides.
 fn shown(tool: &Tool, name: &str) -> Map<String, Value> {
     let mut shown = tool.definition.clone().unwrap_or_default();

@@ -32,12 +32,15 @@ mod upstream;
 mod view;
 mod watches;
 
+pub(crate) use chat::selectors_of;
+pub(crate) use door::chat_of;
 use kitbag_mcp::serve::{Front, Limits};
 use kitbag_model::{ChatId, OrgId};
 
 use crate::nodes::Nodes;
 use crate::recent::Recent;
 use approvals::Approvals;
+pub(crate) use menu::listed;
 use menu::Menus;
 use pace::Pace;
 use tasks::Tasks;

@@ -18,15 +18,17 @@ pub(super) fn check(flags: &ResolveFlags) -> Result<(), Failure> {
 }
 
 pub(super) async fn run(client: &Client, flags: &ResolveFlags, output: &Output) -> Result<ExitCode, Failure> {
-    let pairs: String = flags.lists.given().map(|(name, value)| format!("&{name}={}", segment(value))).collect();
+    let chat = flags.chat.as_deref().map(|chat| ("chat", chat));
+    let given = flags.lists.given().chain(chat);
+    let pairs: String = given.map(|(name, value)| format!("&{name}={}", segment(value))).collect();
     let headers = headers(flags)?;
     let found = client.get_with(&format!("{TOOLS}/resolve?explain={}{pairs}", flags.explain), &headers).await?;
     // A header that nobody reads would otherwise look as if it had been obeyed.
     let prefix = text(&found, "headerPrefix");
     for (name, _) in &headers {
-        let is_read = |setting: Setting| name.eq_ignore_ascii_case(&format!("{prefix}{}", setting.header()));
-        if prefix.is_empty() || !Setting::ALL.into_iter().any(is_read) {
-            let names = Setting::ALL.map(|setting| format!("{prefix}{}", setting.header())).join(", ");
+        let all = || Setting::ALL.map(Setting::header).into_iter().chain(["Chat"]).map(|name| format!("{prefix}{name}"));
+        if prefix.is_empty() || !all().any(|read| name.eq_ignore_ascii_case(&read)) {
+            let names = all().collect::<Vec<_>>().join(", ");
             let known = if prefix.is_empty() { "none: the prefix is empty".to_owned() } else { names };
             output.note(&format!("note: {} says nothing about tools; headers that do: {known}", plain(name)));
         }

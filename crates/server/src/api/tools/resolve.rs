@@ -1,18 +1,21 @@
 //! `GET /v1/orgs/{org}/tools/resolve`
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use kitbag_model::resolution::{Reason, from_request};
+use kitbag_model::resolution::{ChatSelectors, Reason, Verdict, from_request};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::caller::MayUse;
-use crate::api::error::{ApiError, ErrorBody};
+use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::QueryOf;
 use crate::app::App;
-use crate::resolution::{Resolution, wrong_lists};
+use crate::gateway;
+use crate::resolution::{Bounds, Resolution, wrong_lists};
 use crate::toolsets::Tool;
 
 /// The lists of a client, as an MCP endpoint takes them.
@@ -29,6 +32,8 @@ pub(crate) struct ResolveQuery {
     /// Whether meta tools are listed in place of the tools: yes, y, true, 1, no, n, false, 0, or empty for no.
     #[param(pattern = "^ *([yY]([eE][sS])?|[tT][rR][uU][eE]|1|[nN][oO]?|[fF][aA][lL][sS][eE]|0)? *$")]
     dynamic: Option<String>,
+    /// The chat whose tools these are to be: what its selectors leave out, a client of it does not get. Or as the header `X-Mcp-Chat`.
+    chat: Option<String>,
     /// Every tool, with the rule that put it in or out.
     #[serde(default)]
     explain: bool,
@@ -65,8 +70,8 @@ pub(crate) struct ResolvedTool {
     model_name: String,
     /// Whether the client gets it.
     included: bool,
-    /// The rule that put it in or out, for programs: `allToolsets`, `toolset`, `enabled`, `disabled`, `notListed`, `global`, `off` or
-    /// `problem`.
+    /// The rule that put it in or out, for programs: `allToolsets`, `toolset`, `enabled`, `disabled`, `notListed`, `global`, `chat`,
+    /// `off` or `problem`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     rule: Option<Reason>,
@@ -98,14 +103,21 @@ pub(crate) async fn resolve_tools(
         ("dynamic", &query.dynamic),
     ];
     let pairs = given.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-    let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let said = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let prefix = &app.settings().resolution.header_prefix;
-    let lists = from_request(pairs, headers, prefix).map_err(|problems| wrong_lists(&problems))?;
+    let lists = from_request(pairs, said, prefix).map_err(|problems| wrong_lists(&problems))?;
+    let chat = gateway::chat_of(&headers, query.chat.as_slice(), prefix);
+    let chat = chat.map_err(|problem| ApiError::new(Code::BadRequest, problem))?;
+    let selectors = match chat {
+        Some(chat) => gateway::selectors_of(&app, &caller.org, &chat).await?,
+        None => Arc::default(),
+    };
+    let selectors = Bounds::of_selectors(&selectors).selectors(app.toolsets(), &caller.org, caller.audience()).await?;
     let resolution = app.resolve(&caller.org, caller.audience(), &lists).await?;
-    Ok(Json(view(&resolution, query.explain, prefix)))
+    Ok(Json(view(&resolution, &selectors, query.explain, prefix)))
 }
 
-fn view(resolution: &Resolution, explain: bool, prefix: &str) -> ResolvedView {
+fn view(resolution: &Resolution, selectors: &ChatSelectors, explain: bool, prefix: &str) -> ResolvedView {
     let shown = |tool: &Tool, reason: Option<Reason>| ResolvedTool {
         id: tool.id.to_string(),
         toolset_id: tool.toolset.0.clone(),
@@ -115,9 +127,16 @@ fn view(resolution: &Resolution, explain: bool, prefix: &str) -> ResolvedView {
         rule: reason,
         tokens: tokens(tool),
     };
+    let left_out = |tool: &Tool| match selectors.verdict(&tool.id, &tool.toolset.0) {
+        Verdict::In => None,
+        Verdict::TakenBy(selector) => Some(Reason::Chat(Some(selector))),
+        Verdict::NotListed => Some(Reason::Chat(None)),
+    };
+    // What the lists leave out is so for every chat.
+    let in_chat = |tool: &Tool, reason: Reason| if reason.is_in() { left_out(tool).unwrap_or(reason) } else { reason };
     let tools: Vec<ResolvedTool> = match explain {
-        true => resolution.reasons().map(|(tool, reason)| shown(tool, Some(reason))).collect(),
-        false => resolution.tools().map(|tool| shown(tool, None)).collect(),
+        true => resolution.reasons().map(|(tool, reason)| shown(tool, Some(in_chat(tool, reason)))).collect(),
+        false => resolution.tools().filter(|tool| left_out(tool).is_none()).map(|tool| shown(tool, None)).collect(),
     };
     let included = || tools.iter().filter(|tool| tool.included);
     ResolvedView {
@@ -133,14 +152,5 @@ fn view(resolution: &Resolution, explain: bool, prefix: &str) -> ResolvedView {
 
 /// An estimate: a token of JSON is about four bytes.
 fn tokens(tool: &Tool) -> usize {
-    let mut listed = json!({
-        "name": tool.model_name,
-        "title": tool.effective.name.value,
-        "description": tool.effective.description.value,
-        "inputSchema": tool.input_schema,
-    });
-    if let Some(schema) = &tool.output_schema {
-        listed["outputSchema"] = Value::clone(schema);
-    }
-    listed.to_string().len().div_ceil(4)
+    Value::Object(gateway::listed(tool)).to_string().len().div_ceil(4)
 }
