@@ -10,8 +10,11 @@ use super::view::View;
 use crate::api::error::ApiError;
 use crate::calls::{Asked, Verdict};
 
-/// So much of the arguments is shown in a question.
+/// So much of the arguments is shown in a question, and when they are longer of their beginning and of their end: what matters most may stand
+/// last, as the command at the end of a long script does.
 const SHOWN: usize = 2000;
+const HEAD: usize = 1400;
+const TAIL: usize = 600;
 
 impl View {
     /// Waits for the decision. `approved` says that the client's person said yes to this very request in a round before.
@@ -44,10 +47,12 @@ impl View {
                 () = client.gone() => self.forget(&call).await,
             };
         }
+        let tool = format!("{} ({})", entry.name, entry.tool.id);
+        let asked = question(&tool, &call.args, &self.where_to_approve(&call));
         let answer = tokio::select! {
             decided = elsewhere => return decided,
             () = client.gone() => return self.forget(&call).await,
-            answer = client.ask("elicitation/create", question(&format!("{} ({})", entry.name, entry.tool.id), &call.args)) => answer,
+            answer = client.ask("elicitation/create", asked) => answer,
         };
         match answer.as_ref().ok().and_then(|answer| answer.get("action")?.as_str()) {
             Some("accept") => calls.decide(&self.org, call.chat_id, call.id, verdict(true)).await,
@@ -87,13 +92,42 @@ impl View {
     }
 }
 
-/// What a person is asked.
-pub(super) fn question(tool: &str, args: &Map<String, Value>) -> Value {
+/// What a person is asked. Whoever says yes to what they cannot see whole is told that it is so, and where they can.
+pub(super) fn question(tool: &str, args: &Map<String, Value>, place: &str) -> Value {
     let arguments = serde_json::to_string_pretty(args).unwrap_or_default();
-    let shown = match arguments.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &arguments[..end]),
-        None => arguments,
+    let length = arguments.chars().count();
+    let message = if length <= SHOWN {
+        format!("Allow the tool {tool} to run with these arguments?\n{arguments}")
+    } else {
+        let head: String = arguments.chars().take(HEAD).collect();
+        let tail: String = arguments.chars().skip(length - TAIL).collect();
+        let left = length - HEAD - TAIL;
+        format!(
+            "Allow the tool {tool} to run with these arguments? NOT ALL OF THEM ARE SHOWN: {left} of {length} characters are left out in the \
+             middle. To see all of them and decide there, look {place}.\n{head}\n[… {left} characters are left out here …]\n{tail}"
+        )
     };
-    let message = format!("Allow the tool {tool} to run with these arguments?\n{shown}");
     json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_who_does_not_see_all_of_the_arguments_is_told_so() {
+        let asked = |text: String| {
+            let args = Map::from_iter([("text".to_owned(), Value::from(text))]);
+            let question = question("write (a:write)", &args, "on the page (http://x/calls/1)");
+            question["message"].as_str().unwrap().to_owned()
+        };
+        let whole = asked("é".repeat(SHOWN - 30));
+        assert!(whole.contains(&"é".repeat(SHOWN - 30)) && !whole.contains("left out"), "{whole}");
+        let cut = asked(format!("begin {} && rm -rf ~", "é".repeat(9000)));
+        assert!(cut.contains("begin ") && cut.contains("&& rm -rf ~"), "{cut}");
+        let left = 9000 + "{\n  \"text\": \"begin  && rm -rf ~\"\n}".len() - HEAD - TAIL;
+        assert!(cut.contains(&format!("{left} characters are left out here")), "{left} {cut}");
+        assert!(cut.contains("on the page (http://x/calls/1)"), "{cut}");
+    }
 }

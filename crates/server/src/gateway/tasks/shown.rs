@@ -76,7 +76,7 @@ impl View {
     /// What the client is asked.
     fn asked_of(&self, call: &ToolCall, client: &Client) -> Map<String, Value> {
         if call.status == CallStatus::Pending {
-            let asked = question(&call.tool_id.to_string(), &call.args);
+            let asked = question(&call.tool_id.to_string(), &call.args, &self.where_to_approve(call));
             let confirm = json!({ "method": "elicitation/create", "params": asked });
             return Map::from_iter([(CONFIRM.to_owned(), confirm)]);
         }
