@@ -140,6 +140,7 @@ impl View {
 
     /// `subscriptions/listen`: tells a client without a session what it wants to hear, until it hangs up.
     pub(super) async fn listen(&self, params: Shallow, client: &Client) -> Result<Box<RawValue>, Fault> {
+        self.last();
         let wanted: Wanted =
             params.parse("notifications").ok_or_else(|| Fault::params("`notifications` must say what is wanted"))?;
         let mut news = self.app.events().news();

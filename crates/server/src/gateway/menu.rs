@@ -86,6 +86,11 @@ impl Menu {
         self.edition.is_some() && self.edition == edition(app)
     }
 
+    /// Whether nobody can say if it is still true.
+    pub(super) fn is_dated(&self) -> bool {
+        self.edition.is_none()
+    }
+
     /// What a client means by a name: one that was listed, else one that can mean a single tool of these. An app of a server calls its
     /// tools by the names that they have there, and what another toolset brings must not take a name from who has learnt it.
     pub(super) fn find(&self, name: &str) -> Option<&Entry> {

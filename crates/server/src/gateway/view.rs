@@ -1,5 +1,6 @@
 //! What one client is served: a session's for as long as it lasts, else one request's.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures_util::future::join_all;
@@ -44,6 +45,8 @@ pub(super) struct View {
     offer: Arc<Offer>,
     /// The tools that there were when it was opened.
     first: Arc<Menu>,
+    /// Whether it is there for longer than one request.
+    lasts: AtomicBool,
     pub(super) level: LogLevel,
     wanted: Wants,
     /// Which client of its owner it is, once it has a session.
@@ -115,6 +118,7 @@ impl View {
             lists: wishes.lists,
             named,
             offer,
+            lasts: AtomicBool::new(false),
             level: LogLevel::default(),
             wanted: Wants::default(),
             me: OnceLock::new(),
@@ -138,10 +142,16 @@ impl View {
 
     /// The tools that there are now in some chat. A call looks here: it is told by the chat itself what that leaves out.
     pub(super) async fn whole_menu(&self) -> Result<Arc<Menu>, Fault> {
-        if self.first.is_current(&self.app) {
+        // What one request was opened with holds for all of it, where nobody can say whether it is still true.
+        if self.first.is_current(&self.app) || self.first.is_dated() && !self.lasts.load(Ordering::Relaxed) {
             return Ok(Arc::clone(&self.first));
         }
         self.menu_of(&Arc::default()).await
+    }
+
+    /// From now on it is there for longer than one request.
+    pub(super) fn last(&self) {
+        self.lasts.store(true, Ordering::Relaxed);
     }
 
     async fn menu_of(&self, selectors: &Arc<[String]>) -> Result<Arc<Menu>, Fault> {
@@ -413,6 +423,7 @@ impl Service for View {
     }
 
     fn joined(self: Arc<Self>, voice: Voice) {
+        self.last();
         if let Some(client) = voice.client() {
             let _ = self.me.set(who_of(&client, &self.owner));
         }
