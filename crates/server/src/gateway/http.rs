@@ -19,6 +19,10 @@ use crate::api::error::{ApiError, Code};
 use crate::app::App;
 use crate::nodes::{FromNode, pass_to};
 
+/// In so many seconds there may be room again for a session, a stream or a request that waits: that often it is looked after those that nobody
+/// uses.
+const ROOM: &str = "60";
+
 /// A message of a client.
 pub(crate) async fn post(
     State(app): State<App>,
@@ -182,6 +186,9 @@ fn answered(reply: Reply, stay: impl FnOnce() -> Option<Stay>) -> Response {
     if let Some(session) = reply.session.and_then(|session| HeaderValue::from_str(&session).ok()) {
         response.headers_mut().insert("mcp-session-id", session);
     }
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(ROOM));
+    }
     if status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
     }
@@ -246,4 +253,19 @@ fn pieces(mut stream: Stream, stay: Option<Stay>) -> impl tokio_stream::Stream<I
         }
     });
     tokio_stream::wrappers::ReceiverStream::new(receiver).map(Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_too_much_open_is_told_when_to_come_back() {
+        for (status, after) in [(429, Some(ROOM)), (404, None)] {
+            let fault = serve::Fault::new(-32000, "there are 64 streams of this client already").with_status(status);
+            let response = plain(Reply::fault(None, fault));
+            let said = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+            assert_eq!((response.status().as_u16(), said), (status, after));
+        }
+    }
 }
