@@ -1,6 +1,7 @@
 //! One server behind its own address: what Kitbag has no name for goes to it and comes from it all the same.
 
 use kitbag_testkit::TestDatabase;
+use kitbag_testkit::endpoint::Stream;
 use serde_json::{Value, json};
 
 use super::Client;
@@ -147,6 +148,26 @@ async fn a_server_is_offered_all_that_a_client_may_have_and_told_what_this_one_h
         let told = session.request(1, "tools/call", json!({ "name": "ask", "arguments": { "what": what } })).await;
         assert!(told.text().contains("-32602"), "{}", told.text());
     }
+}
+
+/// What a client says beside its refusal is for the server that asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_a_client_reaches_the_server_whole() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    connect(&server, "rich", rich(&[])).await;
+    let mut client = Client::new(&server, PATH).offering(json!({ "elicitation": {} }));
+    client.begin().await;
+    let error = json!({ "code": -32042, "message": "not now", "data": { "until": "tomorrow" } });
+    let call = json!({ "name": "ask", "arguments": { "what": "form" } });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call });
+    let mut stream = Stream::of(client.in_session(&body).send().await.unwrap());
+    let question = stream.until("elicitation/create").await;
+    let refusal = json!({ "jsonrpc": "2.0", "id": question["id"], "error": error });
+    assert_eq!(client.in_session(&refusal).send().await.unwrap().status(), 202);
+    let told = stream.next().await.unwrap();
+    let told: Value = serde_json::from_str(told["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(told, error);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_guard::dial::EgressPolicy;
-use kitbag_mcp::connection::{Answers, Boxed, Call, CallError, ConnectError, Connection, Options, Tokens};
+use kitbag_mcp::connection::{Answers, Boxed, Call, CallError, ConnectError, Connection, Options, Refusal, Tokens};
 use kitbag_mcp::endpoint::Endpoint;
 use kitbag_model::RemoteKind;
 use serde_json::{Map, Value, json};
@@ -140,7 +140,7 @@ impl Answers for Agreeable {
         Map::from_iter([("elicitation".to_owned(), json!({"form": {"applyDefaults": true}}))])
     }
 
-    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         if method != "elicitation/create" {
             return None;
         }

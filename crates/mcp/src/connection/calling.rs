@@ -101,7 +101,7 @@ async fn another_round(answers: &dyn Answers, params: &mut Shallow, result: &Raw
             let method = question.get("method").and_then(Value::as_str).unwrap_or_default();
             let refused = || CallError::Nonsense(format!("it asks for `{method:.60}`, which is not offered"));
             let answer = answers.answer(method, asked).ok_or_else(refused)?;
-            responses.insert(key, answer.await.map_err(|(_, why)| CallError::Nonsense(why))?);
+            responses.insert(key, answer.await.map_err(|refusal| CallError::Nonsense(refusal.message))?);
         }
     }
     // Neither of them is carried over from the round before.

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Answers, CallError, Notice, borrowed};
+use super::{Answers, CallError, Notice, Refusal, borrowed};
 use crate::transport::{Link, Outgoing};
 
 /// How many messages that nobody asked for are read in a second. A server that says more is read more slowly, so that its own
@@ -416,12 +416,10 @@ impl Hub {
     /// The server asks something of us.
     fn asked(&self, method: &str, id: Value, params: Value, asked: Option<u64>) {
         let Some(link) = self.link.get().and_then(Weak::upgrade) else { return };
-        let reply = |id: Value, answer: Result<Value, (i64, String)>| {
+        let reply = |id: Value, answer: Result<Value, Refusal>| {
             let body = match answer {
                 Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-                Err((code, message)) => {
-                    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
-                }
+                Err(refusal) => json!({"jsonrpc": "2.0", "id": id, "error": refusal.error()}),
             };
             Outgoing { id: None, body: body.to_string(), method: String::new(), version: None, headers: Vec::new() }
         };
@@ -437,19 +435,19 @@ impl Hub {
             Ok(None) => self.answers.clone(),
             Err(()) => {
                 let why = "more than one client uses this connection, and it is not clear which of them is asked";
-                link.send(reply(id, Err((-32603, why.to_owned()))));
+                link.send(reply(id, Err(Refusal::new(-32603, why))));
                 return;
             }
         };
         // Somebody who knows what this server does may want to give it a connection for each client.
         self.asks.store(true, Ordering::Relaxed);
         let Some(answer) = answers.answer(method, params) else {
-            link.send(reply(id, Err((-32601, format!("`{}` is not offered", cut(method, 100))))));
+            link.send(reply(id, Err(Refusal::new(-32601, format!("`{}` is not offered", cut(method, 100))))));
             return;
         };
         if self.questions.fetch_add(1, Ordering::Relaxed) >= QUESTIONS {
             self.questions.fetch_sub(1, Ordering::Relaxed);
-            link.send(reply(id, Err((-32603, "too many questions at once".to_owned()))));
+            link.send(reply(id, Err(Refusal::new(-32603, "too many questions at once"))));
             return;
         }
         let (link, questions) = (Arc::downgrade(&link), self.questions.clone());

@@ -34,7 +34,7 @@ use ask::{Asker, Question};
 pub use borrowed::{Duplex, Wire};
 pub(crate) use borrowed::{MOVED, told};
 use headers::Promoted;
-pub use peers::{Answers, Boxed, Hold, Silent, Tokens};
+pub use peers::{Answers, Boxed, Hold, Refusal, Silent, Tokens};
 
 /// How connections are made.
 #[derive(Clone, Debug)]
@@ -136,7 +136,16 @@ impl Call {
 
     /// Any request.
     pub fn new(method: &str, params: Shallow, deadline: Duration, stop: watch::Receiver<bool>) -> Self {
-        Self { method: method.to_owned(), params, deadline, progress: None, stop, beside: None, relay: false, as_task: false }
+        Self {
+            method: method.to_owned(),
+            params,
+            deadline,
+            progress: None,
+            stop,
+            beside: None,
+            relay: false,
+            as_task: false,
+        }
     }
 }
 

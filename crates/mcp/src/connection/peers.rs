@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A future that a trait object can hand out.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -17,14 +17,49 @@ pub trait Tokens: Send + Sync + 'static {
     fn refused(&self, challenge: Option<String>) -> Boxed<'_, bool>;
 }
 
+/// Why a question has no answer, in the protocol's words.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The protocol's code.
+    pub code: i64,
+    /// Why.
+    pub message: String,
+    /// What is said beside.
+    pub data: Option<Value>,
+}
+
+impl Refusal {
+    /// One with nothing beside.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// From an error as messages have it. One that says nothing of itself is told as this.
+    pub fn of(error: &Value, unsaid: &str) -> Self {
+        Self {
+            code: error.get("code").and_then(Value::as_i64).unwrap_or(-32603),
+            message: error.get("message").and_then(Value::as_str).unwrap_or(unsaid).to_owned(),
+            data: error.get("data").cloned(),
+        }
+    }
+
+    /// As messages have it.
+    pub fn error(&self) -> Value {
+        match &self.data {
+            Some(data) => json!({ "code": self.code, "message": self.message, "data": data }),
+            None => json!({ "code": self.code, "message": self.message }),
+        }
+    }
+}
+
 /// Who answers what a server asks its client: sampling, roots, elicitation. It stands beside a connection, or beside one call.
 pub trait Answers: Send + Sync + 'static {
     /// What is offered, as the protocol's client capabilities. A session is offered it once, for all who use it; without one
     /// every request says it for itself.
     fn capabilities(&self, stateless: bool) -> Map<String, Value>;
 
-    /// The answer to one question, or the protocol's code and a message why there is none. None for what is not offered.
-    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>>;
+    /// The answer to one question, or why there is none. None for what is not offered.
+    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>>;
 
     /// The server said something that belongs to the call: how far it is, or words for the log.
     fn told(&self, _method: &str, _params: &Value) {}
@@ -60,7 +95,7 @@ impl Answers for Silent {
         Map::new()
     }
 
-    fn answer(&self, _method: &str, _params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, _method: &str, _params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         None
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::connection::{Answers, Boxed};
+use crate::connection::{Answers, Boxed, Refusal};
 use crate::resolve::Redactor;
 
 /// The extension for pages of tools, and what such a page is.
@@ -34,11 +34,11 @@ impl Answers for Desk {
         offered
     }
 
-    fn answer(&self, method: &str, _params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, method: &str, _params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         let answer = match method {
             "roots/list" => Ok(json!({"roots": []})),
             "elicitation/create" => Ok(json!({"action": "cancel"})),
-            "sampling/createMessage" => Err((-32603, "nobody is here who has a model".to_owned())),
+            "sampling/createMessage" => Err(Refusal::new(-32603, "nobody is here who has a model")),
             _ => return None,
         };
         Some(Box::pin(std::future::ready(answer)))
@@ -62,7 +62,7 @@ impl Answers for Masked {
         self.company.capabilities(stateless)
     }
 
-    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         self.company.answer(method, self.redactor.words(params))
     }
 

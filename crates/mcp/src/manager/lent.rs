@@ -15,7 +15,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use super::ManagerError;
 use super::handle::Handle;
-use crate::connection::{Answers, Boxed, Call, CallError, Connection, MOVED, Wire, told};
+use crate::connection::{Answers, Boxed, Call, CallError, Connection, MOVED, Refusal, Wire, told};
 use crate::resolve::Redactor;
 use crate::shallow::Shallow;
 use crate::transport::lines::Lines;
@@ -51,7 +51,7 @@ pub struct Lent {
 
 /// Questions of the server that wait for the other node.
 type Questions = Arc<Mutex<Waiting>>;
-type Waiting = HashMap<u64, oneshot::Sender<Result<Value, (i64, String)>>>;
+type Waiting = HashMap<u64, oneshot::Sender<Result<Value, Refusal>>>;
 
 static ASKED: AtomicU64 = AtomicU64::new(1);
 
@@ -152,12 +152,10 @@ impl Desk<'_> {
             }
             (None, Some(id)) => {
                 let Some(waits) = all(&self.questions).remove(&id) else { return };
-                let refused = |error: Value| {
-                    let code = error.get("code").and_then(Value::as_i64).unwrap_or(-32603);
-                    (code, error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned())
+                let answer = match message.error {
+                    Some(error) => Err(Refusal::of(&error, "")),
+                    None => Ok(message.result.unwrap_or_default()),
                 };
-                let answer =
-                    message.error.map_or_else(|| Ok(message.result.unwrap_or_default()), |error| Err(refused(error)));
                 // Who asked may not wait any more.
                 let _ = waits.send(answer);
             }
@@ -304,7 +302,7 @@ impl Answers for Asking {
         self.offered.clone()
     }
 
-    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         let (id, params) = (ASKED.fetch_add(1, Ordering::Relaxed), self.redactor.words(params));
         let (tell, answer) = oneshot::channel();
         all(&self.questions).insert(id, tell);
@@ -313,7 +311,7 @@ impl Answers for Asking {
         Some(Box::pin(async move {
             let _waiting = waiting;
             said.say_in_turn(asked.to_string()).await;
-            answer.await.unwrap_or_else(|_| Err((-32603, "nobody is there any more".to_owned())))
+            answer.await.unwrap_or_else(|_| Err(Refusal::new(-32603, "nobody is there any more")))
         }))
     }
 

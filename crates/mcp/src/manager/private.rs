@@ -16,7 +16,7 @@ use super::ManagerError;
 use super::Status;
 use super::company::Desk;
 use super::link::Link;
-use crate::connection::{Answers, Boxed, ConnectError, Connection, Notice};
+use crate::connection::{Answers, Boxed, ConnectError, Connection, Notice, Refusal};
 
 /// So long one stays for a client that does not use it.
 const IDLE: Duration = Duration::from_secs(300);
@@ -162,7 +162,7 @@ impl Answers for Offers {
         if stateless { Map::new() } else { self.0.clone() }
     }
 
-    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         Desk.answer(method, params)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_mcp::connection::{Answers, Boxed, Call, CallError};
+use kitbag_mcp::connection::{Answers, Boxed, Call, CallError, Refusal};
 use kitbag_mcp::manager::{ManagerError, Status};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
@@ -67,7 +67,7 @@ impl Answers for Somebody {
         Map::from_iter([("elicitation".to_owned(), json!({}))])
     }
 
-    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         assert_eq!(method, "elicitation/create");
         let answer = json!({ "action": "accept", "content": { "by": self.0, "asked": params["message"] } });
         Some(Box::pin(std::future::ready(Ok(answer))))

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kitbag_mcp::connection::{Answers, Boxed, CallError, Hold};
+use kitbag_mcp::connection::{Answers, Boxed, CallError, Hold, Refusal};
 use kitbag_mcp::manager::{
     Change, Configured, Lease, Leases, Manager, ManagerError, NotLent, Place, Sought, Start, Status,
 };
@@ -250,7 +250,7 @@ impl Answers for Somebody {
         Map::from_iter([("elicitation".to_owned(), json!({}))])
     }
 
-    fn answer(&self, _method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, _method: &str, params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         let answer = json!({ "action": "accept", "content": { "asked": params["message"] } });
         Some(Box::pin(std::future::ready(Ok(answer))))
     }

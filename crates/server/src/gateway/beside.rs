@@ -4,7 +4,7 @@ use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use kitbag_mcp::connection::{Answers, Boxed};
+use kitbag_mcp::connection::{Answers, Boxed, Refusal};
 use kitbag_mcp::serve::{AskError, Client, Fault, code};
 use kitbag_mcp::shallow::Shallow;
 use serde_json::{Map, Value, json};
@@ -157,28 +157,26 @@ impl Answers for Beside {
         capabilities
     }
 
-    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, method: &str, params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         if let Some(missing) = self.client.lacks(method, &params) {
             if QUESTIONS.iter().any(|(_, known)| *known == method) {
                 let _ = self.missing.set(missing);
             }
             // A server is offered all that there is on a connection that many share: it hears here that this one has not all of it.
             let partly = missing.contains('.').then(|| format!("the client does not offer `{missing}`"));
-            return partly.map(|why| Box::pin(ready(Err((code::INVALID_PARAMS, why)))) as _);
+            return partly.map(|why| Box::pin(ready(Err(Refusal::new(code::INVALID_PARAMS, why)))) as _);
         }
         if let Some(questions) = &self.questions {
             let answer = questions.ask(method, params);
-            return Some(Box::pin(async move { answer.await.map_err(|_| (-32603, AskError::Gone.to_string())) }));
+            return Some(Box::pin(async move {
+                answer.await.map_err(|_| Refusal::new(code::INTERNAL, AskError::Gone.to_string()))
+            }));
         }
         let (client, method) = (self.client.clone(), method.to_owned());
         Some(Box::pin(async move {
             client.ask(&method, params).await.map_err(|error| match error {
-                AskError::Refused(refusal) => {
-                    let code = refusal.get("code").and_then(Value::as_i64).unwrap_or(-32603);
-                    let message = refusal.get("message").and_then(Value::as_str).unwrap_or("it refused");
-                    (code, message.to_owned())
-                }
-                other => (-32603, other.to_string()),
+                AskError::Refused(refusal) => Refusal::of(&refusal, "it refused"),
+                other => Refusal::new(code::INTERNAL, other.to_string()),
             })
         }))
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use kitbag_mcp::connection::{Answers, Boxed, Call};
+use kitbag_mcp::connection::{Answers, Boxed, Call, Refusal};
 use kitbag_mcp::manager::Status;
 use kitbag_mcp::serve::{Client, Fault};
 use kitbag_mcp::shallow::Shallow;
@@ -221,7 +221,7 @@ impl Answers for Absent {
         self.capabilities.clone()
     }
 
-    fn answer(&self, _method: &str, _params: Value) -> Option<Boxed<'static, Result<Value, (i64, String)>>> {
+    fn answer(&self, _method: &str, _params: Value) -> Option<Boxed<'static, Result<Value, Refusal>>> {
         None
     }
 
