@@ -1,5 +1,6 @@
 //! Which revision of the protocol is spoken, with every kind of server.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kitbag_mcp::connection::{Notice, Options};
@@ -95,13 +96,22 @@ async fn a_server_that_names_a_revision_with_a_session_gets_that_one() {
 async fn a_subscription_is_kept_where_there_are_no_sessions() {
     let seen = Seen::new();
     let mut opened = open(&twin("modern_subscription", &[seen.option()])).await;
-    for _ in 0..3 {
-        // Once from each of the two subscriptions, and once because something may have happened between them.
-        opened.wait_for(&Notice::ToolsChanged).await;
+    // Once from each of the two subscriptions, and once because something may have happened between them, to the other lists, too.
+    let (mut tools, mut others) = (0, BTreeSet::new());
+    while tools < 3 || others.len() < 2 {
+        match opened.notices.recv().await.expect("the connection lasts") {
+            Notice::ToolsChanged => tools += 1,
+            Notice::Told { method, .. } if method != "notifications/tools/list_changed" => drop(others.insert(method)),
+            _ => {}
+        }
     }
+    assert!(
+        others.iter().eq(["notifications/prompts/list_changed", "notifications/resources/list_changed"]),
+        "{others:?}"
+    );
     let listened = seen.all().into_iter().filter(|message| message["method"] == "subscriptions/listen");
     assert_eq!(
         listened.map(|message| message["params"]["notifications"].clone()).collect::<Vec<_>>(),
-        vec![json!({"toolsListChanged": true}); 2]
+        vec![json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true}); 2]
     );
 }

@@ -187,7 +187,7 @@ def modern_subscription():
     for request in messages():
         method = request.get("method")
         if method == "server/discover":
-            discover(request, capabilities={"tools": {"listChanged": True}})
+            discover(request, capabilities={name: {"listChanged": True} for name in ("tools", "prompts", "resources")})
         elif method == "subscriptions/listen":
             count += 1
             beside = {"_meta": {"io.modelcontextprotocol/subscriptionId": request["id"]}}
