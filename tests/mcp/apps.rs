@@ -159,7 +159,11 @@ async fn an_app_calls_its_servers_tools_by_their_own_names() {
     // What a request leaves out is no more there under one name than under another.
     for path in ["/mcp?disabled_tools=shown", "/mcp?toolsets=near"] {
         for mut speaker in Speaker::both(&server, path).await {
-            assert_eq!(speaker.refused("tools/call", json!({ "name": "shown", "arguments": {} })).await, -32602, "{path}");
+            assert_eq!(
+                speaker.refused("tools/call", json!({ "name": "shown", "arguments": {} })).await,
+                -32602,
+                "{path}"
+            );
             let missing = if speaker.is_newest() { -32602 } else { -32002 };
             assert_eq!(speaker.refused("resources/read", json!({ "uri": "ui://twin/page" })).await, missing, "{path}");
         }

@@ -123,7 +123,7 @@ async fn a_tool_that_its_server_runs_as_a_task_alone_is_called_like_any_other() 
 }
 
 /// What was said over the pipes, line by line, without the numbers of the messages.
-async fn straight(launch: &Value, requests: &[(&str, Value)]) -> Vec<String> {
+async fn straight(launch: &Value, requests: &[(&'static str, Value)]) -> Vec<String> {
     use std::io::{BufRead, BufReader, Write};
     let (launch, requests) = (launch.clone(), requests.to_vec());
     let talk = move || {
@@ -181,14 +181,13 @@ async fn what_a_server_says_comes_through_its_own_endpoint_byte_by_byte() {
     for ((method, params), direct) in requests.iter().zip(&direct) {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let answer = client.in_session(&body).send().await.unwrap().text().await.unwrap();
-        let answer = answer.lines().find_map(|line| line.strip_prefix("data: {")).map_or(answer.clone(), |it| format!("{{{it}"));
+        let answer =
+            answer.lines().find_map(|line| line.strip_prefix("data: {")).map_or(answer.clone(), |it| format!("{{{it}"));
         assert_eq!(result_of(&answer), *direct, "{method}");
     }
     // A definition is put together anew, and has everything that its server said, in its words.
     let listed = straight(&launch, &[("tools/list", json!({}))]).await;
-    let (listed, ours): (Value, Value) = (
-        serde_json::from_str(&listed[0]).unwrap(),
-        client.request(2, "tools/list", json!({})).await.result().clone(),
-    );
+    let (listed, ours): (Value, Value) =
+        (serde_json::from_str(&listed[0]).unwrap(), client.request(2, "tools/list", json!({})).await.result().clone());
     assert_eq!(ours, listed);
 }

@@ -319,9 +319,14 @@ async fn a_setting_that_is_misspelt_is_refused() {
     let database = TestDatabase::sqlite();
     let server = serve(&database);
     installed(&server).await;
-    const KNOWN: &str = "known are X-Mcp-Toolsets, X-Mcp-Enabled-Tools, X-Mcp-Disabled-Tools, X-Mcp-Dynamic, X-Mcp-Chat";
+    const KNOWN: &str =
+        "known are X-Mcp-Toolsets, X-Mcp-Enabled-Tools, X-Mcp-Disabled-Tools, X-Mcp-Dynamic, X-Mcp-Chat";
     for (path, header, wrong) in [
-        ("/mcp?toolset=files", None, "Unknown query name: toolset; known are toolsets, enabled_tools, disabled_tools, dynamic, chat".to_owned()),
+        (
+            "/mcp?toolset=files",
+            None,
+            "Unknown query name: toolset; known are toolsets, enabled_tools, disabled_tools, dynamic, chat".to_owned(),
+        ),
         ("/mcp", Some("X-Mcp-Toolset"), format!("Unknown header: x-mcp-toolset; {KNOWN}")),
         ("/mcp", Some("X-MCP-Readonly"), format!("Unknown header: x-mcp-readonly; {KNOWN}")),
     ] {
@@ -347,13 +352,17 @@ async fn what_a_tool_returns_is_said_in_full_to_who_can_take_it() {
     let database = TestDatabase::sqlite();
     let server = serve(&database);
     let code = "def numbers(workspace) -> list[int]:\n    \"\"\"Counts.\"\"\"\n    return [1, 2]\n\n\ndef words(workspace) -> str:\n    \"\"\"Says something.\"\"\"\n    return \"a\\nb\"\n";
-    let code = format!("from covalt_toolset import tool\n\n\n{}", code.replace("def ", "@tool\ndef ").replace("workspace", ""));
+    let code = format!(
+        "from covalt_toolset import tool\n\n\n{}",
+        code.replace("def ", "@tool\ndef ").replace("workspace", "")
+    );
     let tools = "tools:\n  - {id: numbers, entrypoint: \"tools.it:numbers\"}\n  - {id: words, entrypoint: \"tools.it:words\"}\n";
     import(&server, bundle("app", "1.0.0", tools, &[("tools/it.py", &code)])).await;
     let mut client = Client::new(&server, "/v1/orgs/local/toolsets/app/mcp");
     client.begin().await;
     let schema = json!({ "type": "array", "items": { "type": "integer" } });
-    let [newest, session] = [client.ask("tools/list", json!({})).await, client.request(1, "tools/list", json!({})).await];
+    let [newest, session] =
+        [client.ask("tools/list", json!({})).await, client.request(1, "tools/list", json!({})).await];
     assert_eq!(newest.result()["tools"][0]["outputSchema"], schema, "{}", newest.result());
     assert_eq!(session.result()["tools"][0].get("outputSchema"), None, "it would cost the whole list");
     let call = json!({ "name": "numbers", "arguments": {} });
@@ -383,14 +392,19 @@ async fn what_is_explained_is_what_a_client_of_the_chat_gets() {
     let selectors = json!({ "toolSelectors": ["mcp:*", "toolset:files", "-files:get_file"] });
     request.json(&selectors).send().await.unwrap().error_for_status().unwrap();
     let listed = Client::new(&server, "/mcp").with("X-Mcp-Chat", &chat).ask("tools/list", json!({})).await;
-    let sizes: Vec<(String, usize)> = listed.result()["tools"].as_array().unwrap().iter().map(|tool| {
-        (tool["name"].as_str().unwrap().to_owned(), tool.to_string().len().div_ceil(4))
-    }).collect();
+    let sizes: Vec<(String, usize)> = listed.result()["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| (tool["name"].as_str().unwrap().to_owned(), tool.to_string().len().div_ceil(4)))
+        .collect();
     let explained = server.get(&format!("{}/resolve?explain=true&chat={chat}", crate::kit::TOOLS)).await.expect(200);
     let all = explained["tools"].as_array().unwrap();
     let included = all.iter().filter(|tool| tool["included"] == true);
     let measured: Vec<(String, usize)> = included
-        .map(|tool| (tool["modelName"].as_str().unwrap().to_owned(), usize::try_from(tool["tokens"].as_u64().unwrap()).unwrap()))
+        .map(|tool| {
+            (tool["modelName"].as_str().unwrap().to_owned(), usize::try_from(tool["tokens"].as_u64().unwrap()).unwrap())
+        })
         .collect();
     assert_eq!(measured, sizes);
     let reason = |id: &str| all.iter().find(|tool| tool["id"] == id).unwrap()["reason"].as_str().unwrap().to_owned();

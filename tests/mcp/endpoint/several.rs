@@ -113,7 +113,7 @@ async fn a_server_without_tools_is_there_for_what_else_it_has() {
         fields(prompts.result(), "prompts", "name").into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     // Whoever listens hears of it, though no tool is another.
-    let until = async |told: &mut super::tasks::Stream, wanted: &[&str]| {
+    let until = async |told: &mut kitbag_testkit::endpoint::Stream, wanted: &[&str]| {
         let all = async {
             while prompts(&heard).await != wanted {
                 told.until("notifications/prompts/list_changed").await;

@@ -61,7 +61,8 @@ impl Connection {
             // It has done all of it at once.
             return Ok(answer);
         };
-        let mut unwanted = Unwanted { asker: Some(self.shared.asker.clone()), connection: self, id: task.task_id.clone() };
+        let mut unwanted =
+            Unwanted { asker: Some(self.shared.asker.clone()), connection: self, id: task.task_id.clone() };
         let mut named = Shallow::default();
         named.set_value("taskId", &task.task_id.as_str().into());
         let (mut told, mut rounds) = (None, 0_u64);
@@ -72,7 +73,8 @@ impl Connection {
                 let _ = progress.send(json!({ "progress": rounds, "message": message }));
                 told = task.status_message.take();
             }
-            let pause = task.poll_interval.map_or(USUAL, |millis| Duration::from_millis(millis).clamp(BOUNDS.0, BOUNDS.1));
+            let pause =
+                task.poll_interval.map_or(USUAL, |millis| Duration::from_millis(millis).clamp(BOUNDS.0, BOUNDS.1));
             tokio::select! {
                 () = sleep(pause.min(end.saturating_duration_since(Instant::now()))) => {}
                 Ok(_) = call.stop.wait_for(|stop| *stop) => return Err(CallError::Cancelled),

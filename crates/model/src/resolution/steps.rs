@@ -39,8 +39,7 @@ impl<T: Listed> Catalogue<'_, T> {
         let (pending, bare) = (servers(&may_come), servers(&is_bare));
         let skills = |id: &String| step.has_skills_of(id) && rules.has_skills_of(id);
         let no_servers = pending.is_empty() && bare.is_empty();
-        let nothing =
-            no_servers && !rules.marks.iter().any(|mark| mark.is_in()) && !self.skilled.iter().any(skills);
+        let nothing = no_servers && !rules.marks.iter().any(|mark| mark.is_in()) && !self.skilled.iter().any(skills);
         if nothing && problems.0.is_empty() && !lists.say_nothing() {
             problems.add(Problem::NoToolsLeft);
         }

@@ -190,7 +190,20 @@ impl Menu {
         let by_name = entries.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
         let by_other_name = other_names(&entries);
         let (offer, listed, index) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(Self { edition: None, entries, by_name, by_other_name, dynamic, servers, plain, toolsets, skills, offer, listed, index })
+        Ok(Self {
+            edition: None,
+            entries,
+            by_name,
+            by_other_name,
+            dynamic,
+            servers,
+            plain,
+            toolsets,
+            skills,
+            offer,
+            listed,
+            index,
+        })
     }
 }
 

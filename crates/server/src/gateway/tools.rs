@@ -333,7 +333,8 @@ impl View {
             result => {
                 let menu = self.whole_menu().await?;
                 let of_call = |entry: &&Entry| entry.tool.id == call.tool_id;
-                let declared = menu.entries.iter().find(of_call).is_some_and(|it| it.shown.contains_key("outputSchema"));
+                let declared =
+                    menu.entries.iter().find(of_call).is_some_and(|it| it.shown.contains_key("outputSchema"));
                 returned(result.unwrap_or(Value::Null), declared)
             }
         };

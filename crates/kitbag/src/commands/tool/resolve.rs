@@ -26,7 +26,8 @@ pub(super) async fn run(client: &Client, flags: &ResolveFlags, output: &Output) 
     // A header that nobody reads would otherwise look as if it had been obeyed.
     let prefix = text(&found, "headerPrefix");
     for (name, _) in &headers {
-        let all = || Setting::ALL.map(Setting::header).into_iter().chain(["Chat"]).map(|name| format!("{prefix}{name}"));
+        let all =
+            || Setting::ALL.map(Setting::header).into_iter().chain(["Chat"]).map(|name| format!("{prefix}{name}"));
         if prefix.is_empty() || !all().any(|read| name.eq_ignore_ascii_case(&read)) {
             let names = all().collect::<Vec<_>>().join(", ");
             let known = if prefix.is_empty() { "none: the prefix is empty".to_owned() } else { names };
