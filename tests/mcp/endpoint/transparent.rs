@@ -170,6 +170,37 @@ async fn a_refusal_of_a_client_reaches_the_server_whole() {
     assert_eq!(told, error);
 }
 
+/// How far a client is with what a server asked of it, that server hears, wherever the client came in.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_progress_of_a_client_reaches_the_server_that_asked() {
+    let database = TestDatabase::sqlite();
+    let server = serve(&database);
+    connect(&server, "rich", rich(&[])).await;
+    connect(&server, "other", rich(&["other"])).await;
+    for (path, front) in [(PATH, ""), ("/v1/orgs/local/toolsets/rich/mcp", ""), ("/mcp", "mcp__rich__")] {
+        let mut client = Client::new(&server, path).offering(json!({ "sampling": { "tools": {} } }));
+        client.begin().await;
+        let (ask, answer) = (format!("{front}ask"), json!({ "role": "assistant" }));
+        // From the second time on it has a connection of its own.
+        client.answering(1, &ask, json!({ "what": "tools" }), answer.clone()).await;
+        let call = json!({ "name": ask, "arguments": { "what": "tools" } });
+        let body = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call });
+        let mut stream = Stream::of(client.in_session(&body).send().await.unwrap());
+        let question = stream.until("sampling/createMessage").await;
+        let token = &question["params"]["_meta"]["progressToken"];
+        let params = json!({ "progressToken": token, "progress": 1, "message": path });
+        let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
+        assert_eq!(client.in_session(&progress).send().await.unwrap().status(), 202);
+        let said = json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer });
+        assert_eq!(client.in_session(&said).send().await.unwrap().status(), 202);
+        stream.next().await.unwrap();
+        let heard = client.request(3, "tools/call", json!({ "name": format!("{front}heard"), "arguments": {} })).await;
+        let heard: Value = serde_json::from_str(heard.text()).unwrap();
+        let wanted = json!({ "method": "notifications/progress", "params": params });
+        assert!(heard.as_array().unwrap().contains(&wanted), "{path}: {heard}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_any_size_come_back_as_they_were_said() {
     let database = TestDatabase::sqlite();

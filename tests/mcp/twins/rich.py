@@ -20,7 +20,7 @@ LINK = {"type": "resource_link", "uri": "thing://one", "name": "one", "size": BI
 URL = {"mode": "url", "message": "Please look", "url": "https://example.org", "elicitationId": "visit-1"}
 FORM = {"message": "Well?", "requestedSchema": {"type": "object", "properties": {}}}
 TOOL = {"name": "x", "inputSchema": {"type": "object"}}
-MODEL = {"messages": [], "maxTokens": 1, "tools": [TOOL]}
+MODEL = {"messages": [], "maxTokens": 1, "tools": [TOOL], "_meta": {"progressToken": "at it"}}
 
 
 def flag(name):

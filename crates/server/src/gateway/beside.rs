@@ -7,8 +7,10 @@ use std::sync::{Arc, OnceLock};
 use kitbag_mcp::connection::{Answers, Boxed, Refusal};
 use kitbag_mcp::serve::{AskError, Client, Fault, code};
 use kitbag_mcp::shallow::Shallow;
+use kitbag_model::ServerKey;
 use serde_json::{Map, Value, json};
 
+use super::progress::Tokens;
 use super::tasks::questions::Questions;
 use super::tasks::{self, TASKS};
 
@@ -91,11 +93,13 @@ pub(super) struct Beside {
     missing: OnceLock<&'static str>,
     /// Where questions go, if the call may become a task.
     questions: Option<Arc<Questions>>,
+    /// Whose questions they are, and where that is known while they are open.
+    of: Option<(Tokens, ServerKey)>,
 }
 
 impl Beside {
-    pub(super) fn new(client: &Client, who: &str, level: &LogLevel) -> Arc<Self> {
-        Self::with_questions(client, who, level, None)
+    pub(super) fn new(client: &Client, who: &str, level: &LogLevel, of: Option<(Tokens, ServerKey)>) -> Arc<Self> {
+        Self::with_questions(client, who, level, of, None)
     }
 
     /// The same, for a call that may become a task.
@@ -103,11 +107,12 @@ impl Beside {
         client: &Client,
         who: &str,
         level: &LogLevel,
+        of: Option<(Tokens, ServerKey)>,
         questions: Option<Arc<Questions>>,
     ) -> Arc<Self> {
         let who = who_of(client, who);
         let (client, level) = (client.clone(), level.clone());
-        Arc::new(Self { client, who, level, missing: OnceLock::new(), questions })
+        Arc::new(Self { client, who, level, missing: OnceLock::new(), questions, of })
     }
 
     /// What the client would have had to offer. Where every request says what its client can, one that lacks something is
@@ -166,14 +171,17 @@ impl Answers for Beside {
             let partly = missing.contains('.').then(|| format!("the client does not offer `{missing}`"));
             return partly.map(|why| Box::pin(ready(Err(Refusal::new(code::INVALID_PARAMS, why)))) as _);
         }
+        let open = self.of.as_ref().and_then(|(tokens, server)| tokens.open(&params, server));
         if let Some(questions) = &self.questions {
             let answer = questions.ask(method, params);
             return Some(Box::pin(async move {
+                let _open = open;
                 answer.await.map_err(|_| Refusal::new(code::INTERNAL, AskError::Gone.to_string()))
             }));
         }
         let (client, method) = (self.client.clone(), method.to_owned());
         Some(Box::pin(async move {
+            let _open = open;
             client.ask(&method, params).await.map_err(|error| match error {
                 AskError::Refused(refusal) => Refusal::of(&refusal, "it refused"),
                 other => Refusal::new(code::INTERNAL, other.to_string()),

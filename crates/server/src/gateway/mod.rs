@@ -21,6 +21,7 @@ mod lists;
 mod menu;
 mod names;
 mod pace;
+mod progress;
 mod renamed;
 mod shelves;
 mod skills;

@@ -22,6 +22,7 @@ use super::view::View;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
 use crate::calls::{Answered, Ask, Asked, Company};
+use crate::toolsets::server_of;
 
 /// A call that a client asks for.
 pub(super) struct Wanted {
@@ -98,7 +99,8 @@ impl View {
     ) -> Result<Run, Fault> {
         let Wanted { mut params, client, .. } = wanted;
         let questions = (self.own_tasks() && tasks::offers(&client)).then(|| Arc::new(Questions::new()));
-        let beside = Beside::with_questions(&client, &self.owner, &self.level, questions.clone());
+        let of = server_of(&entry.tool.id).map(|server| (self.tokens.clone(), server.clone()));
+        let beside = Beside::with_questions(&client, &self.owner, &self.level, of, questions.clone());
         let stateless = client.peer().stateless;
         params.remove("name");
         if params.get("arguments").is_some_and(|raw| raw.get() == "null") {

@@ -36,7 +36,7 @@ impl View {
         params: Shallow,
         client: &Client,
     ) -> Result<Box<RawValue>, Fault> {
-        let beside = Beside::new(client, &self.owner, &self.level);
+        let beside = Beside::new(client, &self.owner, &self.level, Some((self.tokens.clone(), server.clone())));
         let mut params = passed_on(params);
         if method != "logging/setLevel" {
             beside.tell_level(&mut params);

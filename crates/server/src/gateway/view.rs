@@ -20,6 +20,7 @@ use super::door::{Guest, Place, Wishes};
 use super::listen::Wants;
 use super::lists::{PATIENCE, nothing};
 use super::menu::{Menu, Menus};
+use super::progress::Tokens;
 use super::skills::Served;
 use super::state::State;
 use super::tasks::TASKS;
@@ -49,6 +50,8 @@ pub(super) struct View {
     lasts: AtomicBool,
     pub(super) level: LogLevel,
     wanted: Wants,
+    /// Whose questions its client is at.
+    pub(super) tokens: Tokens,
     /// Which client of its owner it is, once it has a session.
     me: OnceLock<String>,
     /// What there is beside tools that the client may know of.
@@ -121,6 +124,7 @@ impl View {
             lasts: AtomicBool::new(false),
             level: LogLevel::default(),
             wanted: Wants::default(),
+            tokens: Tokens::default(),
             me: OnceLock::new(),
             known: Mutex::new(known),
             first: menu,
@@ -404,6 +408,12 @@ impl Service for View {
         let manager = self.app.servers().manager(&self.org).clone();
         match (method.as_str(), &self.place) {
             ("notifications/initialized" | "notifications/cancelled", _) => {}
+            ("notifications/progress", Place::Everything | Place::Toolset(_)) => {
+                let server = params.as_ref().and_then(|params| self.tokens.server(params));
+                if let Some(server) = server {
+                    manager.notify(&self.org, &server, &me, &method, params.as_ref());
+                }
+            }
             ("notifications/roots/list_changed", Place::Everything | Place::Toolset(_)) => {
                 tokio::spawn(async move {
                     let Ok(menu) = self.menu().await else { return };
