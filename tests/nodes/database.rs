@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 
-use kitbag_testkit::Server;
+use kitbag_testkit::{Answer, Server};
 use kitbag_testkit::cluster::APP;
+use reqwest::Method;
+use serde_json::json;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-use crate::kit::{CHATS, Installation, ask_nobody, begin, command, new_chat, output, over, until, until_there};
+use crate::kit::{CHATS, Installation, ask_nobody, begin, calls, command, new_chat, output, over, until, until_there};
+use crate::servers::{Notes, SERVERS, connected};
 
 /// What is done with what is said on a way.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -149,4 +152,48 @@ async fn nodes_whose_database_says_nothing_say_so_and_recover() {
     for server in &servers {
         assert!(!server.log().contains("took this one for dead"), "all were away: {}", server.log());
     }
+}
+
+/// Makes a call that waits for a file, which is to be made when the database is away. Its id, and what whoever made it hears.
+async fn until_told(server: &Server, chat: &str, body: serde_json::Value) -> (String, tokio::task::JoinHandle<Answer>) {
+    let request = server.request(Method::POST, &calls(chat)).json(&body);
+    let waiting = tokio::spawn(Answer::of(request));
+    let id = until("the call is there", async || {
+        let all = server.get(&calls(chat)).await;
+        let running = all.body["items"].as_array()?.iter().find(|call| call["status"] == "running")?.clone();
+        Some(running["id"].as_str()?.to_owned())
+    });
+    (id.await, waiting)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_while_the_database_was_away_for_longer_than_anybody_waits_is_recorded_when_it_is_back() {
+    let Apart { installation, way, servers, chats } = Apart::new().await;
+    let notes = Notes::new();
+    let mut launch = notes.launch();
+    launch["strictRecords"] = json!(true);
+    servers[0].post(SERVERS, &launch).await.expect(201);
+    connected(&servers[0]).await;
+    let script = "until test -e go; do sleep 0.05; done; echo during >file";
+    let body = json!({ "toolId": "run_command", "args": { "command": script } });
+    let (in_workspace, hears_of_it) = until_told(&servers[0], &chats[0], body).await;
+    let mark = notes.mark("mark");
+    let body = json!({ "toolId": "mcp:keeps~keeps:wait", "args": { "seconds": 1.0, "mark": mark } });
+    let (of_server, hears_of_that) = until_told(&servers[0], &chats[1], body).await;
+    until_there(&mark).await;
+
+    way.state.send_replace(State::Cut);
+    all_say_so(&servers).await;
+    std::fs::write(installation.folder(0).join("chats").join(&chats[0]).join("workspace/go"), "").unwrap();
+    // Nobody waits for as long as that, and nobody is told that it failed.
+    for waiting in [hears_of_it, hears_of_that] {
+        waiting.await.unwrap().expect_error(503, "UNAVAILABLE");
+    }
+    way.state.send_replace(State::Open);
+    all_are_ready(&servers).await;
+    for (chat, id) in [(&chats[0], &in_workspace), (&chats[1], &of_server)] {
+        let ended = over(&servers[1], &format!("{}/{id}", calls(chat))).await;
+        assert_eq!(ended["status"], "success", "{ended}");
+    }
+    assert_eq!(output(command(&servers[1], &chats[0], "cat file").await), "during");
 }

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use super::company::{Answered, Company};
 
-type Key = (OrgId, ChatId, ToolCallId);
+pub(super) type Key = (OrgId, ChatId, ToolCallId);
 
 /// A call that is not over.
 pub(super) struct Live {
@@ -21,6 +21,8 @@ pub(super) struct Live {
     pub(super) toolset: String,
     stop: watch::Sender<bool>,
     over: AtomicBool,
+    /// Whether its end could not be recorded for so long that nobody should wait for that.
+    late: watch::Sender<bool>,
     /// Those who wait for that.
     waiting: Notify,
     /// Why it is to end before its time. The first reason counts.
@@ -74,6 +76,16 @@ impl Live {
         self.answered.get().cloned()
     }
 
+    /// Its end could not be recorded for long. Whether that is said for the first time.
+    pub(super) fn is_late(&self) -> bool {
+        !self.late.send_replace(true)
+    }
+
+    /// Waits until that was said.
+    pub(super) async fn late(&self) {
+        let _ = self.late.subscribe().wait_for(|late| *late).await;
+    }
+
     /// Waits until it is over, and recorded or about to be.
     pub(super) async fn over(&self) {
         let mut told = pin!(self.waiting.notified());
@@ -120,6 +132,7 @@ impl Lives {
             toolset: toolset.to_owned(),
             stop: watch::channel(false).0,
             over: AtomicBool::new(false),
+            late: watch::Sender::new(false),
             waiting: Notify::new(),
             why: Mutex::default(),
             ended: Mutex::default(),

@@ -149,7 +149,12 @@ impl Calls {
         Some(format!("the structured result is not what the server declares: {error}"))
     }
 
-    async fn record_answer(&self, live: &Live, mut outcome: CallOutcome) -> Result<ToolCall, RunError> {
+    /// What the server did is done: an end that cannot be recorded just now is no error of its tool.
+    async fn record_answer(&self, live: &Live, outcome: CallOutcome) -> Result<ToolCall, RunError> {
+        self.until_recorded(live, || self.try_to_record(live, outcome.clone())).await
+    }
+
+    async fn try_to_record(&self, live: &Live, mut outcome: CallOutcome) -> Result<ToolCall, RunError> {
         let (org, chat, id) = &live.key;
         let mut tx = self.0.store.write(org).await?;
         let state = tx.chat(*chat).await?.ok_or(WorkspaceError::NoChat)?.active_manifest_id;
