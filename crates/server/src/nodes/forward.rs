@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request};
 use axum::http::request::Parts;
@@ -17,6 +18,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use kitbag_model::{ChatId, OrgId, RunId, Scope};
 use tokio::time::{Instant, sleep};
+use tokio_stream::{Stream, StreamExt};
 
 use super::channel::{self, SEAL};
 use super::{HeldChat, Nodes, NotHeld};
@@ -31,6 +33,9 @@ const KEPT: usize = 1 << 20;
 
 /// How long is waited before it is looked again who holds a chat.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// So long what a node said last may take to arrive.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Says that a node did nothing about a request: it is about to stop, or the request was for another that was at its address before.
 pub(super) const UNDONE: HeaderName = HeaderName::from_static("x-kitbag-undone");
@@ -379,16 +384,21 @@ impl<'a> Passing<'a> {
         without_connection(&mut headers);
         if let (Some(down), StatusCode::SWITCHING_PROTOCOLS) = (upgrade, status) {
             speak_websocket(&mut headers);
+            let lost = nodes.lost(target);
             tokio::spawn(async move {
                 if let (Ok(down), Ok(mut up)) = (down.await, response.upgrade().await) {
-                    let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(down), &mut up).await;
+                    let mut down = TokioIo::new(down);
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut down, &mut up) => {}
+                        () = lost => {}
+                    }
                 }
             });
             let mut answer = Response::new(Body::empty());
             (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
             return Ok(answer);
         }
-        let mut answer = Response::new(Body::from_stream(response.bytes_stream()));
+        let mut answer = Response::new(Body::from_stream(until_lost(response.bytes_stream(), nodes.lost(target))));
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
         Ok(answer)
@@ -402,6 +412,15 @@ impl Nodes {
         let _ = peers.wait_for(|all| !all.iter().any(|node| node.id == id && !node.is_dead)).await;
     }
 
+    /// Waits until nothing more comes from a node: it is dead, or it is gone and what it said last has arrived.
+    fn lost(&self, id: &str) -> impl Future<Output = ()> + Send + 'static {
+        let (nodes, id) = (self.clone(), id.to_owned());
+        async move {
+            nodes.gone(&id).await;
+            sleep(LAST_WORDS).await;
+        }
+    }
+
     /// What asks other nodes. Their addresses are the operator's.
     pub(super) fn client(&self) -> reqwest::Result<reqwest::Client> {
         if let Some(client) = self.0.client.get() {
@@ -410,6 +429,23 @@ impl Nodes {
         let client = kitbag_guard::dial::peer_client()?;
         Ok(self.0.client.get_or_init(|| client).clone())
     }
+}
+
+/// What comes from a node until that is dead. A paused one closes nothing, and whoever reads would wait for as long as it sleeps; what ends
+/// like this has not come whole, and that is told.
+fn until_lost<E: Into<BoxError>>(
+    parts: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
+    lost: impl Future<Output = ()> + Send + 'static,
+) -> impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static {
+    let begun = (Box::pin(parts), Box::pin(lost));
+    futures_util::stream::unfold(begun, async |(mut parts, mut lost)| {
+        let part = tokio::select! {
+            biased;
+            part = parts.next() => part?.map_err(Into::into),
+            () = &mut lost => Err("the node that answered is dead".into()),
+        };
+        Some((part, (parts, lost)))
+    })
 }
 
 /// What only one connection is concerned with stays on it.
