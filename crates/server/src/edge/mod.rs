@@ -77,20 +77,17 @@ async fn compressed(app: &App, request: Request, next: Next) -> Response {
 async fn admitted(app: &App, request: Request, next: Next) -> Response {
     let answering = async move {
         app.hosts().check(request.uri(), request.headers())?;
-        let (request, held) = match app.nodes().are_several() {
-            false => (request, None),
+        let (request, kept) = match app.nodes().are_several() {
+            false => (request, nodes::Kept::default()),
             // Boxed: few servers share a database.
             true => match Box::pin(nodes::pass_on(app, request)).await {
-                nodes::Passed::Here(request, held) => (request, held),
+                nodes::Passed::Here(request, kept) => (request, kept),
                 nodes::Passed::Answered(response) => return Ok(response),
             },
         };
         let mut request = large::refuse(app, request).await?;
         DefaultBodyLimit::max(app.settings().max_body_bytes).apply(&mut request);
-        let answer = next.run(request).await;
-        // Until here the chat is not given back.
-        drop(held);
-        Ok::<_, ApiError>(answer)
+        Ok::<_, ApiError>(kept.told(next.run(request).await))
     };
     panic::caught(answering).await.unwrap_or_else(IntoResponse::into_response)
 }

@@ -20,7 +20,7 @@ use kitbag_model::{ChatId, OrgId, RunId, Scope};
 use tokio::time::{Instant, sleep};
 use tokio_stream::{Stream, StreamExt};
 
-use super::channel::{self, SEAL};
+use super::channel::{self, Proof, SEAL};
 use super::{HeldChat, Nodes, NotHeld};
 use crate::access::caller::authenticate;
 use crate::access::client::Peer;
@@ -67,8 +67,27 @@ enum Wanted {
 /// What became of a request.
 pub(crate) enum Passed {
     /// It is to be answered here. What comes with it is kept until it was.
-    Here(Request, Option<Arc<HeldChat>>),
+    Here(Request, Kept),
     Answered(Response),
+}
+
+/// What is kept while a request is answered here.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// It is not given back meanwhile.
+    chat: Option<Arc<HeldChat>>,
+    proof: Option<Proof>,
+}
+
+impl Kept {
+    /// The answer as whoever asked is told it.
+    pub(crate) fn told(self, mut answer: Response) -> Response {
+        drop(self.chat);
+        if let Some(proof) = self.proof {
+            proof.mark(answer.headers_mut());
+        }
+        answer
+    }
 }
 
 /// Has another node answer a request, if it must.
@@ -83,9 +102,9 @@ pub(crate) async fn pass_on(app: &App, mut request: Request) -> Passed {
         };
     }
     if !app.nodes().has_peers() {
-        return Passed::Here(request, None);
+        return Passed::Here(request, Kept::default());
     }
-    let Some(wanted) = wanted(app, &mut request).await else { return Passed::Here(request, None) };
+    let Some(wanted) = wanted(app, &mut request).await else { return Passed::Here(request, Kept::default()) };
     let (parts, body) = request.into_parts();
     match Passing::new(app, parts, body).await {
         Ok(passing) => passing.to(wanted).await,
@@ -96,10 +115,14 @@ pub(crate) async fn pass_on(app: &App, mut request: Request) -> Passed {
 /// What another node passed on is answered here if this node has what that takes. It may have given back the chat meanwhile, or lost it: then
 /// nothing was done, and the next holder is asked.
 async fn take_over(app: &App, mut request: Request) -> Passed {
-    let Some(Wanted::Holder(org, chat)) = wanted(app, &mut request).await else { return Passed::Here(request, None) };
+    let proof = request.extensions_mut().remove::<Proof>();
+    let kept = |chat| Kept { chat, proof };
+    let Some(Wanted::Holder(org, chat)) = wanted(app, &mut request).await else {
+        return Passed::Here(request, kept(None));
+    };
     match app.nodes().hold(&org, chat).await {
-        Ok(held) => Passed::Here(request, held),
-        Err(NotHeld::NoChat) => Passed::Here(request, None),
+        Ok(held) => Passed::Here(request, kept(held)),
+        Err(NotHeld::NoChat) => Passed::Here(request, kept(None)),
         Err(error @ NotHeld::Elsewhere(_)) => {
             Passed::Answered(undone(ApiError::new(Code::Unavailable, format!("{error}; try again"))))
         }
@@ -119,7 +142,7 @@ pub(crate) async fn pass_to(app: &App, parts: Parts, body: Bytes, node: String) 
 
 /// The same for a request of the stage, by the mark in its label.
 pub(crate) async fn pass_to_stage(app: &App, mark: &str, request: Request) -> Passed {
-    let Some(node) = app.nodes().marked(mark) else { return Passed::Here(request, None) };
+    let Some(node) = app.nodes().marked(mark) else { return Passed::Here(request, Kept::default()) };
     let (parts, body) = request.into_parts();
     match Passing::new(app, parts, body).await {
         Ok(passing) => passing.to(Wanted::Node(node)).await,
@@ -263,7 +286,7 @@ impl<'a> Passing<'a> {
         Ok(Self { app, parts, body, until: Instant::now() + 3 * app.nodes().0.settings.lease })
     }
 
-    fn here(self, held: Option<Arc<HeldChat>>) -> Passed {
+    fn here(self, chat: Option<Arc<HeldChat>>) -> Passed {
         let body = match self.body {
             Sent::Whole(bytes) => Body::from(bytes),
             Sent::Coming(body) => body,
@@ -272,7 +295,7 @@ impl<'a> Passing<'a> {
                 Err(error) => return Passed::Answered(ApiError::from(error).into_response()),
             },
         };
-        Passed::Here(Request::from_parts(self.parts, body), held)
+        Passed::Here(Request::from_parts(self.parts, body), Kept { chat, proof: None })
     }
 
     /// Waits until the body came, so that it can be sent to one node after the other.

@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use crate::containers::Containers;
 pub(crate) use channel::{FromNode, SEAL};
-pub(crate) use forward::{Passed, pass_on, pass_to, pass_to_stage};
+pub(crate) use forward::{Kept, Passed, pass_on, pass_to, pass_to_stage};
 pub(crate) use pulse::Beating;
 use pulse::Steady;
 pub(crate) use remote::{APPLY, Answer as NodeAnswer, CANCEL, Failed, Handed, RUN, apply_here, cancel_here, run_here};
