@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
@@ -12,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::endpoint::NEWEST;
 
-/// A server that serves until it is dropped. Its tools: `echo` says which arguments it got, `question` asks for a color first, where its era
+/// A server that serves until it is dropped. Its tools: `echo` says which arguments it got, after so many `seconds` if that is one of them, `question` asks for a color first, where its era
 /// has that, and says then all that it got.
 pub struct Behind {
     address: SocketAddr,
@@ -84,6 +85,9 @@ async fn converse(mut stream: BufReader<TcpStream>, is_newest: bool, kept: &Mute
         kept.lock().unwrap().push(Sent { headers, message: message.clone() });
         let (status, body) = match (head.starts_with("POST"), message.get("id")) {
             (true, Some(id)) => {
+                if let Some(seconds) = message["params"]["arguments"]["seconds"].as_f64() {
+                    tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+                }
                 let mut answer = answer(&message, is_newest);
                 answer["jsonrpc"] = json!("2.0");
                 answer["id"] = id.clone();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kitbag_model::{CallError, ChatId, OrgId, ToolCall, ToolCallId};
 use kitbag_python::Stop;
@@ -31,7 +31,7 @@ pub(super) struct Live {
     ended: Mutex<Option<Arc<ToolCall>>>,
     /// Who made it, if that matters to how it is made.
     pub(super) company: Option<Arc<Company>>,
-    answered: OnceLock<Answered>,
+    answered: Mutex<Option<Answered>>,
 }
 
 impl Live {
@@ -68,12 +68,17 @@ impl Live {
 
     /// Its server answered this.
     pub(super) fn was_answered(&self, answer: Answered) {
-        let _ = self.answered.set(answer);
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(answer);
+    }
+
+    /// What it answered does not count.
+    pub(super) fn take_answer_back(&self) {
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// What its server answered.
     pub(super) fn answered(&self) -> Option<Answered> {
-        self.answered.get().cloned()
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Its end could not be recorded for long. Whether that is said for the first time.
@@ -137,7 +142,7 @@ impl Lives {
             why: Mutex::default(),
             ended: Mutex::default(),
             company,
-            answered: OnceLock::new(),
+            answered: Mutex::default(),
         });
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed {

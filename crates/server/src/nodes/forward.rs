@@ -359,8 +359,8 @@ impl<'a> Passing<'a> {
         }
     }
 
-    /// Sends it to one node.
-    async fn ask(&self, target: &str, address: &str) -> Result<Response, Unanswered> {
+    /// Sends it to one node. A body that did not come yet is nothing that two may look at, hence `mut`.
+    async fn ask(&mut self, target: &str, address: &str) -> Result<Response, Unanswered> {
         let path = self.parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let client = self.parts.extensions.get::<Peer>().map(|peer| peer.0);
         let vault = self.app.servers().vault().await.map_err(|_| Unanswered::Unheard)?;
