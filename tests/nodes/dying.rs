@@ -116,3 +116,25 @@ async fn what_a_server_on_the_web_answered_a_node_that_was_thought_dead_is_no_su
     let ended = told.await.unwrap().expect(200);
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("INTERRUPTED")), "{ended}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_folder_that_is_served_is_not_served_and_ends_nothing() {
+    let (installation, [mut first, second]) = nodes::<2>().await;
+    let chat = new_chat(&first).await;
+    let begun = begin(&first, &chat, "touch begun; sleep 600").await;
+    until_there(&installation.folder(0).join("chats").join(&chat).join("workspace/begun")).await;
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::copy(installation.folder(0).join("node"), copy.path().join("node")).unwrap();
+    let url = installation.database.url(kitbag_testkit::cluster::APP);
+    let serve = || installation.program(0, url.expose()).env("KITBAG_DATA", copy.path().to_str().unwrap());
+    let refused = serve().run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&first.url) && refused.stderr.contains("copy"), "{}", refused.stderr);
+    assert_eq!(second.get(&begun).await.expect(200)["status"], "running");
+
+    // Nobody answers for one that was killed: what it had begun is ended at once, by whoever comes next.
+    first.signal(Signal::KILL);
+    first.wait();
+    let again = installation.start(0, &[]);
+    assert_eq!(over(&again, &begun).await["error"]["code"], "INTERRUPTED");
+}
