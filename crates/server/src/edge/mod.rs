@@ -77,7 +77,9 @@ async fn compressed(app: &App, request: Request, next: Next) -> Response {
 async fn admitted(app: &App, request: Request, next: Next) -> Response {
     let answering = async move {
         app.hosts().check(request.uri(), request.headers())?;
-        let (request, kept) = match app.nodes().are_several() {
+        // Before it is passed on: what is too large would only be refused elsewhere.
+        let request = large::refuse(app, request).await?;
+        let (mut request, kept) = match app.nodes().are_several() {
             false => (request, nodes::Kept::default()),
             // Boxed: few servers share a database.
             true => match Box::pin(nodes::pass_on(app, request)).await {
@@ -85,7 +87,6 @@ async fn admitted(app: &App, request: Request, next: Next) -> Response {
                 nodes::Passed::Answered(response) => return Ok(response),
             },
         };
-        let mut request = large::refuse(app, request).await?;
         DefaultBodyLimit::max(app.settings().max_body_bytes).apply(&mut request);
         Ok::<_, ApiError>(kept.told(next.run(request).await))
     };
