@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 
-use kitbag_testkit::{Answer, Server};
-use kitbag_testkit::cluster::APP;
+use kitbag_testkit::cluster::{APP, SUPERUSER, try_run};
+use kitbag_testkit::{Answer, Server, TestDatabase};
 use reqwest::Method;
 use serde_json::json;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-use crate::kit::{CHATS, Installation, ask_nobody, begin, calls, command, new_chat, output, over, until, until_there};
+use crate::kit::{
+    BINARY, CHATS, Installation, ask_nobody, begin, calls, command, new_chat, output, over, until, until_there,
+};
 use crate::servers::{Notes, SERVERS, connected};
 
 /// What is done with what is said on a way.
@@ -196,4 +198,56 @@ async fn what_ended_while_the_database_was_away_for_longer_than_anybody_waits_is
         assert_eq!(ended["status"], "success", "{ended}");
     }
     assert_eq!(output(command(&servers[1], &chats[0], "cat file").await), "during");
+}
+
+/// What is written in that moment was kept, or was not, and nobody is told which.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_was_asked_for_when_the_database_went_away_does_not_stay_running() {
+    let Apart { installation, way, servers, chats } = Apart::new().await;
+    // What is recorded of a call takes its time to be kept, and is kept whoever waits for that.
+    installation
+        .database
+        .change(
+            "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(2); RETURN NULL; END $$;
+             CREATE CONSTRAINT TRIGGER slowly AFTER INSERT ON tool_calls DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION slowly()",
+        )
+        .await;
+    let body = json!({ "toolId": "run_command", "args": { "command": "touch ran" } });
+    let asking = tokio::spawn(Answer::of(servers[0].request(Method::POST, &calls(&chats[0])).json(&body)));
+    let mut superuser = installation.database.connect(SUPERUSER).await;
+    let kept = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND wait_event = 'PgSleep'";
+    until("it is about to be kept", async || (try_run(&mut superuser, kept).await.unwrap() > 0).then_some(())).await;
+    way.state.send_replace(State::Cut);
+    asking.await.unwrap().expect_error(503, "UNAVAILABLE");
+    until("it is kept", async || (try_run(&mut superuser, kept).await.unwrap() == 0).then_some(())).await;
+    way.state.send_replace(State::Open);
+    all_are_ready(&servers).await;
+    let all = servers[1].get(&calls(&chats[0])).await.expect(200);
+    let newest = all["items"].as_array().unwrap().iter().find(|call| call["args"]["command"] == "touch ran");
+    let id = newest.unwrap_or_else(|| panic!("it was not kept: {all}"))["id"].as_str().unwrap();
+    let ended = over(&servers[1], &format!("{}/{id}", calls(&chats[0]))).await;
+    assert_eq!(ended["error"]["code"], "INTERRUPTED", "{ended}");
+    let workspace = installation.folder(0).join("chats").join(&chats[0]).join("workspace");
+    assert!(!workspace.join("ran").exists(), "nobody was told that it runs");
+}
+
+/// Another program that writes for long is all that can keep SQLite from a single server.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_while_sqlite_was_locked_is_recorded_when_it_is_free() {
+    let database = TestDatabase::sqlite();
+    let server = Server::start(BINARY, &database, &["--node-lease-seconds", "2"]);
+    ask_nobody(&server).await;
+    let chat = new_chat(&server).await;
+    let body = json!({ "toolId": "run_command", "args": { "command": "until test -e go; do sleep 0.05; done; echo it >file" } });
+    let (id, waiting) = until_told(&server, &chat, body).await;
+    let workspace = database.data().join("chats").join(&chat).join("workspace");
+    until("the workspace is there", async || workspace.exists().then_some(())).await;
+    let locked = database.locked().await;
+    std::fs::write(workspace.join("go"), "").unwrap();
+    waiting.await.unwrap().expect_error(503, "UNAVAILABLE");
+    drop(locked);
+    let ended = over(&server, &format!("{}/{id}", calls(&chat))).await;
+    assert_eq!(ended["status"], "success", "{ended}");
+    assert_eq!(output(command(&server, &chat, "cat file").await), "it");
 }

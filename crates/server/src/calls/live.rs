@@ -22,8 +22,8 @@ pub(super) struct Live {
     stop: watch::Sender<bool>,
     over: AtomicBool,
     /// Whether its end could not be recorded for so long that nobody should wait for that.
-    late: watch::Sender<bool>,
-    /// Those who wait for that.
+    late: AtomicBool,
+    /// Those who wait for either.
     waiting: Notify,
     /// Why it is to end before its time. The first reason counts.
     why: Mutex<Option<CallError>>,
@@ -83,20 +83,29 @@ impl Live {
 
     /// Its end could not be recorded for long. Whether that is said for the first time.
     pub(super) fn is_late(&self) -> bool {
-        !self.late.send_replace(true)
+        let is_first = !self.late.swap(true, Ordering::SeqCst);
+        self.waiting.notify_waiters();
+        is_first
     }
 
     /// Waits until that was said.
     pub(super) async fn late(&self) {
-        let _ = self.late.subscribe().wait_for(|late| *late).await;
+        self.comes_true(&self.late).await;
     }
 
     /// Waits until it is over, and recorded or about to be.
     pub(super) async fn over(&self) {
-        let mut told = pin!(self.waiting.notified());
-        // It listens before it looks, or it would miss what is said in between.
-        told.as_mut().enable();
-        if !self.over.load(Ordering::SeqCst) {
+        self.comes_true(&self.over).await;
+    }
+
+    async fn comes_true(&self, flag: &AtomicBool) {
+        loop {
+            let mut told = pin!(self.waiting.notified());
+            // It listens before it looks, or it would miss what is said in between.
+            told.as_mut().enable();
+            if flag.load(Ordering::SeqCst) {
+                return;
+            }
             told.await;
         }
     }
@@ -137,7 +146,7 @@ impl Lives {
             toolset: toolset.to_owned(),
             stop: watch::channel(false).0,
             over: AtomicBool::new(false),
-            late: watch::Sender::new(false),
+            late: AtomicBool::new(false),
             waiting: Notify::new(),
             why: Mutex::default(),
             ended: Mutex::default(),

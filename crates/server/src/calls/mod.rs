@@ -258,6 +258,7 @@ impl Calls {
                 }
             };
             tokio::select! {
+                biased;
                 () = over => {}
                 // It goes on by itself, until its end is recorded.
                 () = live.late() => {}
