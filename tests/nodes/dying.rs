@@ -109,7 +109,9 @@ async fn what_a_server_on_the_web_answered_a_node_that_was_thought_dead_is_no_su
         (!behind.calls().is_empty()).then(|| call["id"].as_str().unwrap().to_owned())
     })
     .await;
+    let answered = behind.answered();
     first.signal(Signal::STOP);
+    until("it is answered to who sleeps", async || (behind.answered() > answered).then_some(())).await;
     let ended = over(&second, &format!("{}/{id}", calls(&chat))).await;
     assert_eq!(ended["error"]["code"], "INTERRUPTED", "{ended}");
     first.signal(Signal::CONT);

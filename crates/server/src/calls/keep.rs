@@ -17,9 +17,9 @@ use crate::workspaces::WorkspaceError;
 /// So often something is tried whose failure is nobody's absence. It may still pass.
 const TRIES: u32 = 10;
 
-/// How long is waited before it is tried again. The database may be away for a moment, and many calls may wait for it.
+/// How long is waited before it is tried again. The database may be away for a moment, and many calls may wait for it, each with a folder to look at.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The most calls of which it may be unknown whether they were recorded. More of them are found by their record when this server ends.
 const MOST_DOUBTS: usize = 10_000;
@@ -59,7 +59,8 @@ impl Calls {
     /// Ends the calls that turn out to be recorded, and that nothing runs.
     pub(crate) async fn settle_doubts(&self) {
         let doubted: Vec<_> = self.doubts().iter().cloned().collect();
-        let why = CallError::new(CallErrorCode::Interrupted, "the database went away when it was asked for; it did not run");
+        let why =
+            CallError::new(CallErrorCode::Interrupted, "the database went away when it was asked for; it did not run");
         for key in doubted {
             let (org, chat, id) = &key;
             if self.0.lives.find(org, *chat, *id).is_some() {

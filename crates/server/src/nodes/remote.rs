@@ -154,7 +154,8 @@ impl Nodes {
         let Ok(vault) = servers.vault().await else { return Answer::Refused };
         let seal = channel::seal(&vault, self, node, &Method::POST, &path, None);
         let (Ok(seal), Ok(client)) = (seal, self.client()) else { return Answer::Refused };
-        let asking = client.post(format!("{address}{path}")).header(SEAL, seal.clone()).header(header::HOST, "localhost");
+        let asking =
+            client.post(format!("{address}{path}")).header(SEAL, seal.clone()).header(header::HOST, "localhost");
         let asking = asking.headers(channel::trace()).send();
         tokio::select! {
             answered = asking => match answered {
