@@ -128,8 +128,8 @@ async fn a_copy_of_a_folder_that_is_served_is_not_served_and_ends_nothing() {
     let copy = tempfile::tempdir().unwrap();
     std::fs::copy(installation.folder(0).join("node"), copy.path().join("node")).unwrap();
     let url = installation.database.url(kitbag_testkit::cluster::APP);
-    let serve = || installation.program(0, url.expose()).env("KITBAG_DATA", copy.path().to_str().unwrap());
-    let refused = serve().run(&["serve", "--listen", "127.0.0.1:0"]);
+    let serve = installation.program(0, url.expose()).env("KITBAG_DATA", copy.path().to_str().unwrap());
+    let refused = serve.inside(&["timeout", "60"]).run(&["serve", "--listen", "127.0.0.1:0"]);
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains(&first.url) && refused.stderr.contains("copy"), "{}", refused.stderr);
     assert_eq!(second.get(&begun).await.expect(200)["status"], "running");
