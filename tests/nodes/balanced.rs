@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::balancer::{Balancer, free_port};
 use crate::kit::{CHATS, Installation, ask_nobody, calls, new_chat, until};
+use crate::servers::{Notes, SERVERS, connected};
 
 /// A call as a client without sessions makes it.
 fn mcp_call(command: &str) -> Value {
@@ -23,14 +24,18 @@ fn mcp_call(command: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })
 }
 
-/// Asks through the balancer, again and again: reads, and calls a tool of the chat's by the API and through the MCP endpoint.
+/// So many kinds of requests are made in turn.
+const KINDS: usize = 7;
+
+/// Asks through the balancer, again and again: reads, calls a tool of the chat's by the API and through the MCP endpoint, and one of a server
+/// that is a process, and puts files into the workspace, also such that are not kept in memory on their way.
 async fn load(url: String, token: String, chat: String, over: Arc<AtomicBool>, done: Arc<AtomicUsize>) -> Vec<String> {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut failed = Vec::new();
     let mut turn = 0_usize;
     while !over.load(Ordering::SeqCst) {
         turn += 1;
-        let request = match turn % 4 {
+        let request = match turn % KINDS {
             0 => client
                 .post(format!("{url}/mcp?chat={chat}"))
                 .header("accept", "application/json, text/event-stream")
@@ -42,19 +47,22 @@ async fn load(url: String, token: String, chat: String, over: Arc<AtomicBool>, d
             2 => client.post(format!("{url}{}", calls(&chat))).json(
                 &json!({ "toolId": "run_command", "args": { "command": "echo $((1 + $(cat n 2>/dev/null || echo 0)))" } }),
             ),
+            3 => client.post(format!("{url}{}", calls(&chat))).json(&json!({ "toolId": "mcp:keeps~keeps:get", "args": {} })),
+            4 => client.put(format!("{url}{CHATS}/{chat}/workspace/files/small.txt")).body(turn.to_string()),
+            5 => client.put(format!("{url}{CHATS}/{chat}/workspace/files/large.txt")).body(vec![turn as u8; 3 << 20]),
             _ => client.get(format!("{url}/v1/orgs/local/tools")),
         };
         match request.bearer_auth(&token).send().await {
             Ok(answer) => {
                 let status = answer.status();
                 let body = answer.text().await.unwrap_or_default();
-                let is_good = match turn % 4 {
+                let is_good = match turn % KINDS {
                     0 => body.contains("through MCP") && !body.contains("\"isError\":true"),
-                    2 => serde_json::from_str::<Value>(&body).is_ok_and(|call| call["status"] == "success"),
+                    2 | 3 => serde_json::from_str::<Value>(&body).is_ok_and(|call| call["status"] == "success"),
                     _ => true,
                 };
-                if failed.len() < 5 && !(status == 200 && is_good) {
-                    failed.push(format!("{status} {body}"));
+                if failed.len() < 5 && !([200, 201].contains(&status.as_u16()) && is_good) {
+                    failed.push(format!("{}: {status} {body}", turn % KINDS));
                 }
             }
             Err(error) => failed.push(format!("{error:?}")),
@@ -68,6 +76,11 @@ async fn is_ready(server: &Server) {
     until("it is ready", async || (server.get("/readyz").await.status == 200).then_some(())).await;
 }
 
+/// How often all nodes are restarted: once for every change, more often in the long form.
+fn rounds() -> usize {
+    std::env::var("KITBAG_RESTART_ROUNDS").map_or(1, |text| text.parse().unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_under_load_fails_no_request() {
     let database = TestDatabase::postgres().await.in_bucket(&TestBucket::new());
@@ -79,6 +92,11 @@ async fn a_rolling_restart_under_load_fails_no_request() {
     };
     let mut servers = [start(0), start(1), start(2)];
     ask_nobody(&servers[0]).await;
+    let notes = Notes::new();
+    servers[0].post(SERVERS, &notes.launch()).await.expect(201);
+    for server in &servers {
+        connected(server).await;
+    }
     let token = servers[0].token.clone();
     let balancer = Balancer::start(&ports, Duration::from_secs(1));
     balancer.is_there().await;
@@ -88,7 +106,7 @@ async fn a_rolling_restart_under_load_fails_no_request() {
         let chat = new_chat(&servers[n % 3]).await;
         clients.push(tokio::spawn(load(balancer.url.clone(), token.clone(), chat, over.clone(), done.clone())));
     }
-    for node in [0, 1, 2] {
+    for node in [0, 1, 2].repeat(rounds()) {
         let before = done.load(Ordering::SeqCst);
         until("there is load", async || (done.load(Ordering::SeqCst) > before + 20).then_some(())).await;
         servers[node].signal(Signal::TERM);

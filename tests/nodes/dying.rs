@@ -1,5 +1,7 @@
 //! Nodes that are killed, or seem to be.
 
+use kitbag_testkit::{Answer, Behind};
+use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -7,6 +9,7 @@ use crate::heard::Listener;
 use crate::kit::{
     CHATS, Installation, begin, calls, command, is_running, new_chat, nodes, output, over, until, until_there,
 };
+use crate::servers::SERVERS;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_node_takes_over_what_a_killed_one_held() {
@@ -81,4 +84,59 @@ async fn a_node_that_was_thought_dead_writes_nothing_when_it_wakes() {
     // And holds what nobody else does.
     let other = new_chat(&first).await;
     assert_eq!(output(command(&first, &other, "echo mine").await), "mine");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_on_the_web_answered_a_node_that_was_thought_dead_is_no_success() {
+    let (_installation, [first, second]) = nodes::<2>().await;
+    let behind = Behind::start(true).await;
+    let launch = json!({
+        "id": "behind", "serverType": "streamable-http", "url": behind.url(), "requiresConfirmation": false,
+    });
+    first.post(SERVERS, &launch).await.expect(201);
+    until("its tools are known", async || {
+        let shown = first.get(&format!("{SERVERS}/behind")).await.expect(200);
+        (shown["status"] == "connected" && !shown["toolsSeenAt"].is_null()).then_some(())
+    })
+    .await;
+    let chat = new_chat(&first).await;
+    let body = json!({ "toolId": "mcp:behind~behind:echo", "args": { "seconds": 3.0 } });
+    let told = tokio::spawn(Answer::of(first.request(Method::POST, &calls(&chat)).json(&body)));
+    // Its record is written, and it is at the server.
+    let id = until("the other knows of the call", async || {
+        let all = second.get(&calls(&chat)).await;
+        let call = all.body["items"].as_array()?.first()?.clone();
+        (!behind.calls().is_empty()).then(|| call["id"].as_str().unwrap().to_owned())
+    })
+    .await;
+    let answered = behind.answered();
+    first.signal(Signal::STOP);
+    until("it is answered to who sleeps", async || (behind.answered() > answered).then_some(())).await;
+    let ended = over(&second, &format!("{}/{id}", calls(&chat))).await;
+    assert_eq!(ended["error"]["code"], "INTERRUPTED", "{ended}");
+    first.signal(Signal::CONT);
+    let ended = told.await.unwrap().expect(200);
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("INTERRUPTED")), "{ended}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_folder_that_is_served_is_not_served_and_ends_nothing() {
+    let (installation, [mut first, second]) = nodes::<2>().await;
+    let chat = new_chat(&first).await;
+    let begun = begin(&first, &chat, "touch begun; sleep 600").await;
+    until_there(&installation.folder(0).join("chats").join(&chat).join("workspace/begun")).await;
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::copy(installation.folder(0).join("node"), copy.path().join("node")).unwrap();
+    let url = installation.database.url(kitbag_testkit::cluster::APP);
+    let serve = installation.program(0, url.expose()).env("KITBAG_DATA", copy.path().to_str().unwrap());
+    let refused = serve.inside(&["timeout", "60"]).run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&first.url) && refused.stderr.contains("copy"), "{}", refused.stderr);
+    assert_eq!(second.get(&begun).await.expect(200)["status"], "running");
+
+    // Nobody answers for one that was killed: what it had begun is ended at once, by whoever comes next.
+    first.signal(Signal::KILL);
+    first.wait();
+    let again = installation.start(0, &[]);
+    assert_eq!(over(&again, &begun).await["error"]["code"], "INTERRUPTED");
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use kitbag_testkit::{Answer, Server};
+use kitbag_testkit::{Answer, Server, TestBucket, TestDatabase};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::{ask_nobody, begin, command, new_chat, nodes, output};
+use crate::kit::{CHATS, Installation, ask_nobody, begin, command, new_chat, nodes, output};
 
 /// Somebody who listens to events.
 pub(crate) struct Listener(reqwest::Response, String);
@@ -104,4 +104,31 @@ async fn settings_hold_at_once_and_quotas_for_all_nodes_together() {
     assert!(refused.headers.contains_key("retry-after"));
     // One may have come back meanwhile. If each node counted for itself, there would be six.
     assert!((3..=4).contains(&made), "{made} calls were made");
+}
+
+/// Puts a file of so many bytes into a chat's workspace.
+async fn put(server: &Server, chat: &str, name: &str, bytes: usize) -> Answer {
+    let path = format!("{CHATS}/{chat}/workspace/files/{name}");
+    Answer::of(server.request(Method::PUT, &path).body(name.repeat(bytes / name.len()))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_workspaces_take_is_counted_over_all_nodes() {
+    let database = TestDatabase::postgres().await.in_bucket(&TestBucket::new());
+    let installation = Installation::on(database, 2);
+    let [first, second] = [0, 1].map(|node| installation.start(node, &[]));
+    let mut heard = Listener::new(&second, &second.token).await;
+    let limit = json!({ "quotas": { "workspaceBytes": 1_000_000 } });
+    Answer::of(first.request(Method::PUT, "/v1/orgs/local/settings").json(&limit)).await.expect(200);
+    let chats = [new_chat(&first).await, new_chat(&second).await];
+    heard.until(|name, data| name == "chat_changed" && data["chatId"] == *chats[0]).await;
+    // Both know the quota, and count from here on.
+    for (server, chat) in [&first, &second].into_iter().zip(&chats) {
+        put(server, chat, "small", 100).await.expect(201);
+    }
+    put(&first, &chats[0], "first", 600_000).await.expect(201);
+    let is_it = |name: &str, data: &Value| name == "workspace_changed" && data["changedPaths"] == json!(["first"]);
+    heard.until(is_it).await;
+    put(&second, &chats[1], "second", 600_000).await.expect_error(429, "QUOTA_EXCEEDED");
+    put(&second, &chats[1], "third", 300_000).await.expect(201);
 }

@@ -45,6 +45,16 @@ impl Installation {
 
     /// The same on a database at another address.
     pub(crate) fn start_on(&self, node: usize, url: &str, more: &[&str]) -> Server {
+        let mut args = vec!["serve"];
+        if !more.contains(&"--listen") {
+            args.extend(["--listen", "127.0.0.1:0"]);
+        }
+        args.extend(more);
+        Server::start_program(&self.program(node, url), self.folder(node), &args)
+    }
+
+    /// The program of a node.
+    pub(crate) fn program(&self, node: usize, url: &str) -> Program {
         let mut program = Program::new(BINARY, self.folder(node))
             .env("KITBAG_DATABASE", url)
             .env("KITBAG_MASTER_KEY", MASTER_KEY)
@@ -56,12 +66,7 @@ impl Installation {
                 program = program.env(name, value);
             }
         }
-        let mut args = vec!["serve"];
-        if !more.contains(&"--listen") {
-            args.extend(["--listen", "127.0.0.1:0"]);
-        }
-        args.extend(more);
-        Server::start_program(&program, self.folder(node), &args)
+        program
     }
 }
 

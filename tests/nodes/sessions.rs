@@ -4,6 +4,8 @@ use kitbag_testkit::{Answer, Server};
 use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::kit::{CHATS, Installation, ask_nobody, begin, command, new_chat, nodes, output, until, until_there};
 
@@ -108,4 +110,25 @@ async fn that_a_chat_has_too_many_calls_where_it_is_held_is_told() {
     let said = result(say(&second, &second.token, Some(&session), &chat, &call("true")).await);
     assert!(said.contains("QUOTA_EXCEEDED") && said.contains("1 calls of this chat run or wait"), "{said}");
     second.post(&format!("{begun}/cancel"), &json!({})).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_program_says_at_the_address_of_a_node_that_is_gone_ends_no_call() {
+    let (_installation, [mut first, second]) = nodes::<2>().await;
+    let chat = new_chat(&first).await;
+    output(command(&first, &chat, "true").await);
+    let session = open(&second, &second.token, &chat).await;
+    first.signal(Signal::KILL);
+    first.wait();
+    let listener = TcpListener::bind(first.url.trim_start_matches("http://")).await.unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let _ = client.read(&mut [0; 4096]).await;
+            let said = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 6\r\nconnection: close\r\n\r\ngo off";
+            let _ = client.write_all(said).await;
+        }
+    });
+    let said = result(say(&second, &second.token, Some(&session), &chat, &call("echo ran >>file; cat file")).await);
+    assert!(said.contains("ran") && !said.contains("\"isError\":true"), "{said}");
+    assert_eq!(output(command(&second, &chat, "cat file").await), "ran", "it ran once");
 }

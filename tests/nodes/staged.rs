@@ -3,6 +3,7 @@
 use futures_util::{SinkExt, StreamExt};
 use kitbag_testkit::{Answer, Server};
 use reqwest::{Method, header};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -44,10 +45,14 @@ import base64, hashlib, socketserver
 
 class Loud(socketserver.StreamRequestHandler):
     def handle(self):
-        key = None
+        key, long = None, b"/long" in self.rfile.readline()
         while (line := self.rfile.readline().strip()):
             if line.lower().startswith(b"sec-websocket-key:"):
                 key = line.split(b":")[1].strip()
+        if key is None and long:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nloud!")
+            self.rfile.read()
+            return
         if key is None:
             self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nloud!")
             return
@@ -138,4 +143,32 @@ async fn a_server_that_is_gone_is_gone_at_every_node() {
         let answer = request.send().await.unwrap();
         assert_eq!(answer.status(), 502, "{}", answer.text().await.unwrap());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_paused_node_was_about_to_say_ends_when_it_is_taken_for_dead() {
+    let (_installation, [first, second]) = nodes::<2>().await;
+    let url = shown([&first, &second], "serve").await;
+    let long = || second.anonymous(Method::GET, "/long").header(header::HOST, host(&second, &url));
+    let mut page = until("the tool's server listens", async || {
+        let answer = long().send().await.unwrap();
+        (answer.status() == 200).then_some(answer)
+    })
+    .await;
+    assert_eq!(page.chunk().await.unwrap().unwrap(), "loud!");
+    let mut request = second.url.replace("http:", "ws:").into_client_request().unwrap();
+    request.headers_mut().insert(header::HOST, host(&second, &url).parse().unwrap());
+    let stream = tokio::net::TcpStream::connect(second.url.trim_start_matches("http://")).await.unwrap();
+    let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+    socket.send(Message::text("hello")).await.unwrap();
+    assert_eq!(socket.next().await.unwrap().unwrap().into_text().unwrap().as_str(), "HELLO");
+
+    first.signal(Signal::STOP);
+    // Nothing is closed by who sleeps.
+    let patience = std::time::Duration::from_secs(60);
+    let rest = tokio::time::timeout(patience, page.chunk()).await.expect("the page ends");
+    assert!(rest.is_err(), "it did not come whole: {rest:?}");
+    let rest = tokio::time::timeout(patience, socket.next()).await.expect("the WebSocket ends");
+    assert!(!matches!(rest, Some(Ok(_))), "{rest:?}");
+    first.signal(Signal::CONT);
 }

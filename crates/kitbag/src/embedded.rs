@@ -43,6 +43,7 @@ impl Embedded {
         let url = format!("http://{}", settings.address);
         let app = App::new(store.clone(), settings, None);
         app.join().await.doing("cannot be one of the servers of this database")?;
+        app.check_home().await.map_err(|error| Failure::wrong_use(error.to_string()))?;
         app.tidy_up().await;
         app.check_lists().await.map_err(|problems| Failure::wrong_use(problems.join("\n")))?;
         let announcement = folder.announce(&url, &token)?;

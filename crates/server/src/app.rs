@@ -495,7 +495,10 @@ impl App {
         self.0.servers.shut_down().await;
         // Last: until here nobody else may have what runs here.
         self.0.beating.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.0.nodes.leave().await;
+        // Whoever leaves is looked after by nobody: calls whose end is not recorded would run for ever.
+        if self.0.calls.end_the_rest().await {
+            self.0.nodes.leave().await;
+        }
     }
 
     /// Has other nodes, if there are any, start the MCP servers whose processes are here. A call that is under way has `patience`.

@@ -48,7 +48,7 @@ pub use kitbag_cas::workspace::Limits as WorkspaceLimits;
 pub use kitbag_identity as identity;
 pub use kitbag_mcp::serve::bridge;
 pub use listen::serve;
-pub use nodes::NodeSettings;
+pub use nodes::{HomeTaken, NodeSettings};
 pub use ops::checks;
 pub use ops::numbers::{BUCKETS, register as register_metrics};
 pub use ops::openapi::document as openapi;

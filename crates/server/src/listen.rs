@@ -34,7 +34,7 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client may take to send a request's head. A client that dribbles it holds no connection for longer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// So often it is looked for workers that nobody has used for long.
+/// So often it is looked for workers that nobody has used for long, and for calls that were asked for when the database went away.
 const TIDY: Duration = Duration::from_secs(10);
 
 /// How long a call of an MCP server may keep its process from being another node's. Whoever calls it meanwhile waits.
@@ -48,12 +48,13 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>, drain: Duration) -> bool {
     let workspaces = app.workspaces().clone();
     tokio::spawn(async move { workspaces.finish_deletions().await });
-    let (workers, containers) = (app.workers().clone(), app.containers().clone());
+    let (workers, containers, calls) = (app.workers().clone(), app.containers().clone(), app.calls().clone());
     let tidying = tokio::spawn(async move {
         loop {
             sleep(TIDY).await;
             workers.tidy().await;
             containers.end_idle().await;
+            calls.settle_doubts().await;
         }
     });
     let (told, mut ended) = (app.clone(), app.workers().ended());

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
@@ -12,11 +14,12 @@ use tokio::sync::oneshot;
 
 use crate::endpoint::NEWEST;
 
-/// A server that serves until it is dropped. Its tools: `echo` says which arguments it got, `question` asks for a color first, where its era
+/// A server that serves until it is dropped. Its tools: `echo` says which arguments it got, after so many `seconds` if that is one of them, `question` asks for a color first, where its era
 /// has that, and says then all that it got.
 pub struct Behind {
     address: SocketAddr,
     sent: Arc<Mutex<Vec<Sent>>>,
+    answered: Arc<AtomicUsize>,
     _stop: oneshot::Sender<()>,
 }
 
@@ -34,20 +37,20 @@ impl Behind {
     pub async fn start(is_newest: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (sent, (stop, mut stopped)) = (Arc::default(), oneshot::channel());
-        let kept = Arc::clone(&sent);
+        let (sent, answered, (stop, mut stopped)) = (Arc::default(), Arc::default(), oneshot::channel());
+        let (kept, counted) = (Arc::clone(&sent), Arc::clone(&answered));
         tokio::spawn(async move {
             loop {
                 let stream = tokio::select! {
                     accepted = listener.accept() => accepted.unwrap().0,
                     _ = &mut stopped => return,
                 };
-                let kept = Arc::clone(&kept);
+                let (kept, counted) = (Arc::clone(&kept), Arc::clone(&counted));
                 // Whoever hangs up may.
-                tokio::spawn(async move { converse(BufReader::new(stream), is_newest, &kept).await });
+                tokio::spawn(async move { converse(BufReader::new(stream), is_newest, &kept, &counted).await });
             }
         });
-        Self { address, sent, _stop: stop }
+        Self { address, sent, answered, _stop: stop }
     }
 
     /// Where it is.
@@ -60,6 +63,11 @@ impl Behind {
         self.sent.lock().unwrap().clone()
     }
 
+    /// How many messages it has answered.
+    pub fn answered(&self) -> usize {
+        self.answered.load(Ordering::SeqCst)
+    }
+
     /// The parameters of all calls of its tools, in order.
     pub fn calls(&self) -> Vec<Value> {
         let calls = self.sent().into_iter().filter(|sent| sent.message["method"] == "tools/call");
@@ -67,7 +75,12 @@ impl Behind {
     }
 }
 
-async fn converse(mut stream: BufReader<TcpStream>, is_newest: bool, kept: &Mutex<Vec<Sent>>) -> io::Result<()> {
+async fn converse(
+    mut stream: BufReader<TcpStream>,
+    is_newest: bool,
+    kept: &Mutex<Vec<Sent>>,
+    answered: &AtomicUsize,
+) -> io::Result<()> {
     loop {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -84,6 +97,9 @@ async fn converse(mut stream: BufReader<TcpStream>, is_newest: bool, kept: &Mute
         kept.lock().unwrap().push(Sent { headers, message: message.clone() });
         let (status, body) = match (head.starts_with("POST"), message.get("id")) {
             (true, Some(id)) => {
+                if let Some(seconds) = message["params"]["arguments"]["seconds"].as_f64() {
+                    tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+                }
                 let mut answer = answer(&message, is_newest);
                 answer["jsonrpc"] = json!("2.0");
                 answer["id"] = id.clone();
@@ -96,6 +112,7 @@ async fn converse(mut stream: BufReader<TcpStream>, is_newest: bool, kept: &Mute
         let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
         stream.write_all((head + &body).as_bytes()).await?;
         stream.flush().await?;
+        answered.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -156,6 +156,14 @@ impl TestDatabase {
         }
     }
 
+    /// Keeps everybody else from writing into the file of SQLite until it is dropped.
+    pub async fn locked(&self) -> SqliteConnection {
+        let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+        let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+        sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.expect("lock the file");
+        connection
+    }
+
     /// The tables of PostgreSQL, and the files of the data folder, that hold a text somewhere.
     pub async fn places_of(&self, text: &str) -> Vec<String> {
         let mut found = Vec::new();

@@ -29,7 +29,7 @@ impl Notes {
     }
 
     /// A file that is not there yet.
-    fn mark(&self, name: &str) -> PathBuf {
+    pub(crate) fn mark(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -78,7 +78,7 @@ fn holder(servers: &[Server], pid: i32) -> usize {
 }
 
 /// Waits until a server is connected, as a node shows it.
-async fn connected(server: &Server) -> Value {
+pub(crate) async fn connected(server: &Server) -> Value {
     until("it is connected", async || {
         let answer = server.get(KEEPS).await;
         let is = answer.body["status"] == "connected" && !answer.body["toolsSeenAt"].is_null();

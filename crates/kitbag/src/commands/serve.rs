@@ -60,6 +60,7 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let app = App::new(store.clone(), settings, Some(start_metrics()?));
 
     app.join().await.doing("cannot be one of the servers of this database")?;
+    app.check_home().await.map_err(|error| Failure::wrong_use(error.to_string()))?;
     app.tidy_up().await;
     app.check_lists().await.map_err(|problems| Failure::wrong_use(problems.join("\n")))?;
     let announcement = folder.announce(&url, &token)?;

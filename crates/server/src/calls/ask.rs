@@ -263,7 +263,7 @@ impl Calls {
         })?;
         let details = asked_details(&call, call.status);
         tx.audit(&ask.who, Action::ToolCallAsked, &id.to_string(), &details).await?;
-        tx.commit_chat().await?;
+        tx.commit_chat().await.inspect_err(|_| self.doubt(org, ask.chat, id))?;
         debug_assert_eq!(asks_somebody, call.status == CallStatus::Pending);
         Ok(call)
     }

@@ -40,12 +40,12 @@ impl Stand {
 }
 
 /// When the end of a call is recorded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Record {
     /// Before it is told.
     Now,
-    /// Soon, as its beginning is. The workspace was at this state.
-    Behind(Option<ManifestId>),
+    /// Soon, as its beginning is. The workspace was at this state, and this is what the node was called that was asked.
+    Behind(Option<ManifestId>, Arc<str>),
 }
 
 impl Calls {
@@ -92,13 +92,14 @@ impl Calls {
             finished_at: None,
             outcome: CallOutcome::default(),
         });
-        if !self.0.store.call_asked(org, Arc::clone(&call), &self.0.nodes.id()).await {
+        let node = self.0.nodes.id();
+        if !self.0.store.call_asked(org, Arc::clone(&call), &node).await {
             self.give_back(place);
             return Ok(None);
         }
         self.tell(org, &call);
         let live = Some(place.live());
-        let work = self.start(place, Arc::clone(&call), Arc::clone(callable), Record::Behind(ask.stand));
+        let work = self.start(place, Arc::clone(&call), Arc::clone(callable), Record::Behind(ask.stand, node));
         Ok(Some(Asked::new(call, live).with_work(work)))
     }
 

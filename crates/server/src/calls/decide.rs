@@ -120,7 +120,7 @@ impl Calls {
             details["args"] = Value::Object(approved.args.clone());
         }
         tx.audit(&decision.by, Action::ToolCallApproved, &approved.id.to_string(), &details).await?;
-        tx.commit().await?;
+        tx.commit().await.inspect_err(|_| self.doubt(org, approved.chat_id, approved.id))?;
         Ok(Some(approved))
     }
 

@@ -126,7 +126,7 @@ impl Calls {
         }
         // It was asked for before, and the answer was lost.
         if let Some(live) = self.0.lives.find(org, chat, id) {
-            live.over().await;
+            over_or_late(&live).await;
             return Ok(Handed::Looked);
         }
         let me = self.0.nodes.id();
@@ -155,7 +155,7 @@ impl Calls {
         let mut tx = self.0.store.write(org).await?;
         let taken = tx.take_call(chat, id, from, &me).await;
         let taken = match taken {
-            Ok(true) => tx.commit_chat().await.map(|()| true),
+            Ok(true) => tx.commit_chat().await.map(|()| true).inspect_err(|_| self.doubt(org, chat, id)),
             other => other,
         };
         match taken {
@@ -170,8 +170,16 @@ impl Calls {
         }
         let live = place.live();
         self.start(place, Arc::new(call), callable, Record::Now).detach();
-        live.over().await;
+        over_or_late(&live).await;
         Ok(Handed::Looked)
+    }
+}
+
+/// Whoever asks looks at the record, and waits for that if it has to.
+async fn over_or_late(live: &Live) {
+    tokio::select! {
+        () = live.over() => {}
+        () = live.late() => {}
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kitbag_model::{CallError, ChatId, OrgId, ToolCall, ToolCallId};
 use kitbag_python::Stop;
@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use super::company::{Answered, Company};
 
-type Key = (OrgId, ChatId, ToolCallId);
+pub(super) type Key = (OrgId, ChatId, ToolCallId);
 
 /// A call that is not over.
 pub(super) struct Live {
@@ -21,7 +21,9 @@ pub(super) struct Live {
     pub(super) toolset: String,
     stop: watch::Sender<bool>,
     over: AtomicBool,
-    /// Those who wait for that.
+    /// Whether its end could not be recorded for so long that nobody should wait for that.
+    late: AtomicBool,
+    /// Those who wait for either.
     waiting: Notify,
     /// Why it is to end before its time. The first reason counts.
     why: Mutex<Option<CallError>>,
@@ -29,7 +31,7 @@ pub(super) struct Live {
     ended: Mutex<Option<Arc<ToolCall>>>,
     /// Who made it, if that matters to how it is made.
     pub(super) company: Option<Arc<Company>>,
-    answered: OnceLock<Answered>,
+    answered: Mutex<Option<Answered>>,
 }
 
 impl Live {
@@ -66,20 +68,44 @@ impl Live {
 
     /// Its server answered this.
     pub(super) fn was_answered(&self, answer: Answered) {
-        let _ = self.answered.set(answer);
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(answer);
+    }
+
+    /// What it answered does not count.
+    pub(super) fn take_answer_back(&self) {
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// What its server answered.
     pub(super) fn answered(&self) -> Option<Answered> {
-        self.answered.get().cloned()
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Its end could not be recorded for long. Whether that is said for the first time.
+    pub(super) fn is_late(&self) -> bool {
+        let is_first = !self.late.swap(true, Ordering::SeqCst);
+        self.waiting.notify_waiters();
+        is_first
+    }
+
+    /// Waits until that was said.
+    pub(super) async fn late(&self) {
+        self.comes_true(&self.late).await;
     }
 
     /// Waits until it is over, and recorded or about to be.
     pub(super) async fn over(&self) {
-        let mut told = pin!(self.waiting.notified());
-        // It listens before it looks, or it would miss what is said in between.
-        told.as_mut().enable();
-        if !self.over.load(Ordering::SeqCst) {
+        self.comes_true(&self.over).await;
+    }
+
+    async fn comes_true(&self, flag: &AtomicBool) {
+        loop {
+            let mut told = pin!(self.waiting.notified());
+            // It listens before it looks, or it would miss what is said in between.
+            told.as_mut().enable();
+            if flag.load(Ordering::SeqCst) {
+                return;
+            }
             told.await;
         }
     }
@@ -120,11 +146,12 @@ impl Lives {
             toolset: toolset.to_owned(),
             stop: watch::channel(false).0,
             over: AtomicBool::new(false),
+            late: AtomicBool::new(false),
             waiting: Notify::new(),
             why: Mutex::default(),
             ended: Mutex::default(),
             company,
-            answered: OnceLock::new(),
+            answered: Mutex::default(),
         });
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use kitbag_mcp::connection::Call;
-use kitbag_model::{CallErrorCode, CallOutcome, McpToolName, ServerKey, ToolCall};
+use kitbag_model::{CallError, CallErrorCode, CallOutcome, McpToolName, ServerKey, ToolCall};
 use kitbag_python::Event;
 use kitbag_runner::Ran;
 use kitbag_store::FinishError;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::sleep;
 
 use super::behind::Record;
 use super::company::Answered;
@@ -32,14 +33,42 @@ impl Calls {
         (server, tool): (&ServerKey, &McpToolName),
     ) -> Result<(), RunError> {
         let ran = self.ask_server(live, &call, callable, (server, tool)).await;
-        let outcome = self.judged(live, &call, callable, ran).await?;
+        let mut outcome = self.judged(live, &call, callable, ran).await?;
         let call = match record {
             // Boxed, as it is of few calls.
             Record::Now => Arc::new(Box::pin(self.record_answer(live, outcome)).await?),
-            Record::Behind(stand) => self.record_behind(live, call, stand, outcome).await,
+            Record::Behind(stand, node) => {
+                if !self.0.nodes.is_surely(&node)
+                    && let Some(why) = Box::pin(self.lost_meanwhile(live, &node)).await
+                {
+                    live.take_answer_back();
+                    outcome = CallOutcome { error: Some(why), ..CallOutcome::default() };
+                }
+                self.record_behind(live, call, stand, outcome).await
+            }
         };
         self.announce(live, call, false);
         Ok(())
+    }
+
+    /// Why an answer does not count that came when somebody else may have said that this node is dead: whoever did has said how its calls
+    /// ended. Nobody is told another end. Nothing if nobody did.
+    async fn lost_meanwhile(&self, live: &Live, node: &str) -> Option<CallError> {
+        let sure = async { (!self.0.nodes.is_alive_yet(node).await).then(|| WorkspaceError::Lost.to_string()) };
+        let mut sure = pin!(sure);
+        let lost = tokio::select! {
+            lost = &mut sure => lost,
+            // It is ended, as all are when it is known that this node was taken for dead.
+            () = live.stopped() => Some(WorkspaceError::Lost.to_string()),
+            () = sleep(self.0.nodes.patience()) => {
+                live.is_late();
+                tokio::select! {
+                    lost = sure => lost,
+                    () = live.stopped() => Some(WorkspaceError::Lost.to_string()),
+                }
+            }
+        };
+        lost.map(|lost| live.why().unwrap_or_else(|| CallError::new(CallErrorCode::Interrupted, lost)))
     }
 
     async fn ask_server(
@@ -155,7 +184,12 @@ impl Calls {
         Some(format!("the structured result is not what the server declares: {error}"))
     }
 
-    async fn record_answer(&self, live: &Live, mut outcome: CallOutcome) -> Result<ToolCall, RunError> {
+    /// What the server did is done: an end that cannot be recorded just now is no error of its tool.
+    async fn record_answer(&self, live: &Live, outcome: CallOutcome) -> Result<ToolCall, RunError> {
+        self.until_recorded(live, || self.try_to_record(live, outcome.clone())).await
+    }
+
+    async fn try_to_record(&self, live: &Live, mut outcome: CallOutcome) -> Result<ToolCall, RunError> {
         let (org, chat, id) = &live.key;
         let mut tx = self.0.store.write(org).await?;
         let state = tx.chat(*chat).await?.ok_or(WorkspaceError::NoChat)?.active_manifest_id;

@@ -11,6 +11,7 @@ mod decide;
 mod elsewhere;
 mod end;
 mod hear;
+mod keep;
 mod live;
 mod mcp;
 mod pace;
@@ -177,6 +178,8 @@ struct Inner {
     companies: Mutex<HashMap<ToolCallId, Arc<Company>>>,
     /// When the time is up of calls that wait for a yes, as far as it is waited for that.
     waited_for: Mutex<HashSet<(OrgId, Timestamp)>>,
+    /// Calls of which nobody knows whether they were recorded.
+    doubts: Mutex<HashSet<live::Key>>,
     queue: Queue,
     pace: Pace,
     places: Places,
@@ -221,6 +224,7 @@ impl Calls {
             lives: Lives::default(),
             companies: Mutex::default(),
             waited_for: Mutex::default(),
+            doubts: Mutex::default(),
             queue: Queue::new(settings.max_queue_per_chat, settings.max_queue),
             pace: Pace::default(),
             places: Places::new(AT_ONCE),
@@ -247,9 +251,17 @@ impl Calls {
         let work = asked.take_work();
         let Asked { call, live, .. } = asked;
         if let Some(live) = live.or_else(|| self.0.lives.find(org, call.chat_id, call.id)) {
-            match work {
-                Some(work) => work.await,
-                None => live.over().await,
+            let over = async {
+                match work {
+                    Some(work) => work.await,
+                    None => live.over().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = over => {}
+                // It goes on by itself, until its end is recorded.
+                () = live.late() => {}
             }
             if let Some(ended) = live.end_of_it() {
                 return Ok(ended);
@@ -283,6 +295,10 @@ impl Calls {
 
     fn companies(&self) -> MutexGuard<'_, HashMap<ToolCallId, Arc<Company>>> {
         self.0.companies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn doubts(&self) -> MutexGuard<'_, HashSet<live::Key>> {
+        self.0.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whoever listens how a call is now.

@@ -34,9 +34,6 @@ use crate::rules::Quota;
 use crate::toolsets::{Callable, Runs};
 use crate::workspaces::{Lease, WorkspaceError};
 
-/// So often the end of a call is tried to be recorded, a second apart: the database may be away for a moment.
-const TRIES: u32 = 10;
-
 /// How long is waited before it is looked again who holds a chat.
 const ELSEWHERE: Duration = Duration::from_millis(200);
 
@@ -87,9 +84,8 @@ impl Calls {
             let running = pin!(calls.run(&live, call, &callable, record));
             let running = pin!(kitbag_trace::within(traced.context(), running));
             if let Err(error) = unless_it_panics(running).await {
-                let (org, chat, id) = &live.key;
                 traced.fail(error.told().code.as_str());
-                Box::pin(calls.record_failure(org, *chat, *id, &error)).await;
+                Box::pin(calls.record_failure(&live, &error)).await;
             }
             traced::end(traced, &live);
             drop(ticket);
@@ -141,7 +137,7 @@ impl Calls {
         };
         let left_running = ran.left_running;
         let outcome = self.outcome(org, &lease, &call, callable, ran).await?;
-        let call = self.record_end(&lease, *id, pre.as_ref(), outcome).await?;
+        let call = self.record_end(live, &lease, pre.as_ref(), outcome).await?;
         drop(holding);
         drop(lease);
         self.announce(live, Arc::new(call), matches!(callable.runs, Runs::Container(_)));
@@ -253,24 +249,16 @@ impl Calls {
         Ok(())
     }
 
-    /// Records the end of a call with the state it left, however often that must be tried.
+    /// Records the end of a call with the state it left.
     async fn record_end(
         &self,
+        live: &Live,
         lease: &Lease,
-        id: ToolCallId,
         pre: Option<&Manifest>,
         outcome: CallOutcome,
     ) -> Result<ToolCall, RunError> {
-        for _ in 1..TRIES {
-            match lease.finish_call(id, pre, outcome.clone()).await {
-                Err(WorkspaceError::Store(error)) => {
-                    tracing::warn!(%error, "the end of a call could not be recorded; trying again");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                }
-                done => return Ok(done?),
-            }
-        }
-        Ok(lease.finish_call(id, pre, outcome).await?)
+        let finish = || lease.finish_call(live.key.2, pre, outcome.clone());
+        self.until_recorded(live, || async { Ok(finish().await?) }).await
     }
 
     /// It ended before it ran.
@@ -296,18 +284,16 @@ impl Calls {
     }
 
     /// Something around the tool failed: the folder, the database, or this program.
-    async fn record_failure(&self, org: &OrgId, chat: ChatId, id: ToolCallId, error: &RunError) {
-        let why = error.told();
+    async fn record_failure(&self, live: &Live, error: &RunError) {
+        let ((org, chat, id), why) = (&live.key, error.told());
         match why.code {
             CallErrorCode::Internal => tracing::error!(%error, call = %id, "a call failed outside its tool"),
             _ => tracing::warn!(%error, call = %id, "a call could not be made"),
         }
-        for _ in 0..TRIES {
-            match self.end_unrun(org, chat, id, &why).await {
-                Ok(()) => return,
-                Err(error) => tracing::warn!(%error, call = %id, "the end of a call could not be recorded"),
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+        if let Err(error) = self.until_recorded(live, || self.end_unrun(org, *chat, *id, &why)).await {
+            tracing::error!(%error, call = %id, "the end of a call could not be recorded");
+            // It is tried again from time to time.
+            self.doubt(org, *chat, *id);
         }
     }
 }

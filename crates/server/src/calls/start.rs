@@ -33,18 +33,23 @@ impl Calls {
 
     /// Ends the calls that a server made which is over.
     pub(crate) async fn cut_off(&self, node: &str) -> Result<(), StoreError> {
-        let why = CallError::new(CallErrorCode::Interrupted, "the server ended while it ran");
         for org in self.0.store.system().await?.organization_ids().await? {
-            let mut tx = self.0.store.write(&org).await?;
-            let cut_off = tx.interrupt_calls(node, &why).await?;
-            tx.commit().await?;
-            if !cut_off.is_empty() {
-                tracing::warn!(%org, calls = cut_off.len(), "calls were cut off when the server ended");
-            }
-            cut_off.iter().for_each(|call| self.tell(&org, call));
-            self.end_calls_of_turns(&org, node).await?;
+            self.cut_off_of(&org, node).await?;
         }
         Ok(())
+    }
+
+    /// The same for those of one organisation.
+    pub(super) async fn cut_off_of(&self, org: &OrgId, node: &str) -> Result<(), StoreError> {
+        let why = CallError::new(CallErrorCode::Interrupted, "the server ended while it ran");
+        let mut tx = self.0.store.write(org).await?;
+        let cut_off = tx.interrupt_calls(node, &why).await?;
+        tx.commit().await?;
+        if !cut_off.is_empty() {
+            tracing::warn!(%org, calls = cut_off.len(), "calls were cut off when the server ended");
+        }
+        cut_off.iter().for_each(|call| self.tell(org, call));
+        self.end_calls_of_turns(org, node).await
     }
 
     /// Ends the calls that waited for a yes while a turn waited for them: the turn was cut off, so nobody would be told what they gave.

@@ -39,7 +39,7 @@ async fn staged(app: &App, label: &str, mut request: Request) -> Response {
     let (label, mark) = label.split_once('-').unwrap_or((label, ""));
     if app.nodes().are_several() && request.headers_mut().remove(nodes::SEAL).is_none() {
         match nodes::pass_to_stage(app, mark, request).await {
-            nodes::Passed::Here(here) => request = here,
+            nodes::Passed::Here(here, _) => request = here,
             nodes::Passed::Answered(response) => return response,
         }
     }
@@ -77,17 +77,18 @@ async fn compressed(app: &App, request: Request, next: Next) -> Response {
 async fn admitted(app: &App, request: Request, next: Next) -> Response {
     let answering = async move {
         app.hosts().check(request.uri(), request.headers())?;
-        let request = match app.nodes().are_several() {
-            false => request,
+        // Before it is passed on: what is too large would only be refused elsewhere.
+        let request = large::refuse(app, request).await?;
+        let (mut request, kept) = match app.nodes().are_several() {
+            false => (request, nodes::Kept::default()),
             // Boxed: few servers share a database.
             true => match Box::pin(nodes::pass_on(app, request)).await {
-                nodes::Passed::Here(request) => request,
+                nodes::Passed::Here(request, kept) => (request, kept),
                 nodes::Passed::Answered(response) => return Ok(response),
             },
         };
-        let mut request = large::refuse(app, request).await?;
         DefaultBodyLimit::max(app.settings().max_body_bytes).apply(&mut request);
-        Ok::<_, ApiError>(next.run(request).await)
+        Ok::<_, ApiError>(kept.told(next.run(request).await))
     };
     panic::caught(answering).await.unwrap_or_else(IntoResponse::into_response)
 }

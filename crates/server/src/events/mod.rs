@@ -89,6 +89,11 @@ impl Events {
         self.wire.get().filter(|wire| wire.nodes.has_peers())
     }
 
+    /// Whether there are other nodes that hear it.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.peers().is_some()
+    }
+
     /// Tells other nodes, if there are any.
     pub(crate) fn tell_others(&self, org: &OrgId, line: impl FnOnce() -> Line) {
         if let Some(wire) = self.peers()

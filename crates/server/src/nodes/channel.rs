@@ -1,6 +1,8 @@
 //! The way from one node to another. What a node sends carries a seal, made with the installation's master key for this very node, method and
 //! address, a moment ago; so nobody else can speak as a node, and what was overheard is good for nothing else.
 //!
+//! The answer carries one, too, for this very request: whoever else is at the address of a node that is gone cannot say what became of it.
+//!
 //! A request that is passed on keeps its own token or cookie, which is looked at again where it is answered: a node lends nobody any rights.
 
 use std::net::SocketAddr;
@@ -19,6 +21,9 @@ use crate::app::App;
 /// The seal.
 pub(crate) const SEAL: HeaderName = HeaderName::from_static("x-kitbag-node");
 
+/// The seal of an answer.
+const ANSWERED: HeaderName = HeaderName::from_static("x-kitbag-answered");
+
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
@@ -28,6 +33,25 @@ const FRESH: Duration = Duration::from_secs(60);
 /// Says that a request comes from another node, and so is not passed on again.
 #[derive(Clone, Debug)]
 pub(crate) struct FromNode(pub(crate) String);
+
+/// What shows that an answer is a node's own.
+#[derive(Clone, Debug)]
+pub(super) struct Proof(HeaderValue);
+
+impl Proof {
+    pub(super) fn mark(self, headers: &mut HeaderMap) {
+        headers.insert(ANSWERED, self.0);
+    }
+}
+
+/// Whether the answer to a request with this seal is the node's that it was for.
+pub(super) fn is_answered(vault: &Vault, seal: &HeaderValue, headers: &HeaderMap) -> bool {
+    let shown = || {
+        let sealed = URL_SAFE_NO_PAD.decode(headers.get(ANSWERED)?).ok()?;
+        vault.unseal(&["node answer", seal.to_str().ok()?], &sealed).ok()
+    };
+    shown().is_some()
+}
 
 fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
@@ -61,8 +85,8 @@ pub(super) fn trace() -> HeaderMap {
 /// Opens the seal of a request, which is then known to come from a node, for a client elsewhere.
 pub(super) async fn open<B>(app: &App, request: &mut Request<B>) -> Result<(), ApiError> {
     let forged = || ApiError::new(Code::Forbidden, "only nodes of this installation may speak as one");
-    let sealed = request.headers_mut().remove(SEAL).ok_or_else(forged)?;
-    let sealed = URL_SAFE_NO_PAD.decode(sealed.as_bytes()).map_err(|_| forged())?;
+    let seal = request.headers_mut().remove(SEAL).ok_or_else(forged)?;
+    let sealed = URL_SAFE_NO_PAD.decode(seal.as_bytes()).map_err(|_| forged())?;
     let vault = app.servers().vault().await.map_err(ApiError::internal)?;
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let opened = vault.unseal(&["node", &app.nodes().id(), request.method().as_str(), path], &sealed);
@@ -81,6 +105,9 @@ pub(super) async fn open<B>(app: &App, request: &mut Request<B>) -> Result<(), A
     if let Some(client) = parts.next().and_then(|client| client.parse().ok()) {
         request.extensions_mut().insert(Peer(client));
     }
+    let proof = vault.seal(&["node answer", seal.to_str().map_err(|_| forged())?], &[]);
+    let proof = HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(proof)).map_err(ApiError::internal)?;
+    request.extensions_mut().insert(Proof(proof));
     request.extensions_mut().insert(FromNode(from));
     Ok(())
 }

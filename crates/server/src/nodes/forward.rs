@@ -2,10 +2,13 @@
 //! from a node answers it.
 //!
 //! What needs a chat's holder is known by its address. If nobody holds the chat, this node does from now on; if its holder went away before
-//! it heard anything of the request, it is waited for until somebody may hold the chat.
+//! it heard anything of the request, it is waited for until somebody may hold the chat. A body that is too large to be kept in memory for that
+//! is kept in a file.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request};
 use axum::http::request::Parts;
@@ -15,19 +18,24 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use kitbag_model::{ChatId, OrgId, RunId, Scope};
 use tokio::time::{Instant, sleep};
+use tokio_stream::{Stream, StreamExt};
 
-use super::channel::{self, SEAL};
-use super::{Nodes, NotHeld};
+use super::channel::{self, Proof, SEAL};
+use super::{HeldChat, Nodes, NotHeld};
 use crate::access::caller::authenticate;
 use crate::access::client::Peer;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::transfer::{Staged, TransferError, stream_kept};
 
-/// A body of so many bytes is kept until it was heard, so that it can be sent again.
+/// A body of so many bytes is kept in memory until it was heard, so that it can be sent again. A larger one is kept in a file.
 const KEPT: usize = 1 << 20;
 
 /// How long is waited before it is looked again who holds a chat.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// So long what a node said last may take to arrive.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Says that a node did nothing about a request: it is about to stop, or the request was for another that was at its address before.
 pub(super) const UNDONE: HeaderName = HeaderName::from_static("x-kitbag-undone");
@@ -58,9 +66,28 @@ enum Wanted {
 
 /// What became of a request.
 pub(crate) enum Passed {
-    /// It is to be answered here.
-    Here(Request),
+    /// It is to be answered here. What comes with it is kept until it was.
+    Here(Request, Kept),
     Answered(Response),
+}
+
+/// What is kept while a request is answered here.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// It is not given back meanwhile.
+    chat: Option<Arc<HeldChat>>,
+    proof: Option<Proof>,
+}
+
+impl Kept {
+    /// The answer as whoever asked is told it.
+    pub(crate) fn told(self, mut answer: Response) -> Response {
+        drop(self.chat);
+        if let Some(proof) = self.proof {
+            proof.mark(answer.headers_mut());
+        }
+        answer
+    }
 }
 
 /// Has another node answer a request, if it must.
@@ -70,18 +97,36 @@ pub(crate) async fn pass_on(app: &App, mut request: Request) -> Passed {
             Ok(()) if app.is_draining() => {
                 Passed::Answered(undone(ApiError::new(Code::Unavailable, "the server is stopping; try again")))
             }
-            Ok(()) => Passed::Here(request),
+            Ok(()) => take_over(app, request).await,
             Err(error) => Passed::Answered(undone(error)),
         };
     }
     if !app.nodes().has_peers() {
-        return Passed::Here(request);
+        return Passed::Here(request, Kept::default());
     }
-    let Some(wanted) = wanted(app, &mut request).await else { return Passed::Here(request) };
+    let Some(wanted) = wanted(app, &mut request).await else { return Passed::Here(request, Kept::default()) };
     let (parts, body) = request.into_parts();
     match Passing::new(app, parts, body).await {
         Ok(passing) => passing.to(wanted).await,
         Err(error) => Passed::Answered(error.into_response()),
+    }
+}
+
+/// What another node passed on is answered here if this node has what that takes. It may have given back the chat meanwhile, or lost it: then
+/// nothing was done, and the next holder is asked.
+async fn take_over(app: &App, mut request: Request) -> Passed {
+    let proof = request.extensions_mut().remove::<Proof>();
+    let kept = |chat| Kept { chat, proof };
+    let Some(Wanted::Holder(org, chat)) = wanted(app, &mut request).await else {
+        return Passed::Here(request, kept(None));
+    };
+    match app.nodes().hold(&org, chat).await {
+        Ok(held) => Passed::Here(request, kept(held)),
+        Err(NotHeld::NoChat) => Passed::Here(request, kept(None)),
+        Err(error @ NotHeld::Elsewhere(_)) => {
+            Passed::Answered(undone(ApiError::new(Code::Unavailable, format!("{error}; try again"))))
+        }
+        Err(NotHeld::Store(error)) => Passed::Answered(ApiError::from(error).into_response()),
     }
 }
 
@@ -90,14 +135,14 @@ pub(crate) async fn pass_to(app: &App, parts: Parts, body: Bytes, node: String) 
     let until = Instant::now() + 3 * app.nodes().0.settings.lease;
     let passing = Passing { app, parts, body: Sent::Whole(body), until };
     match passing.to(Wanted::Node(node)).await {
-        Passed::Here(request) => Err(request),
+        Passed::Here(request, _) => Err(request),
         Passed::Answered(response) => Ok(response),
     }
 }
 
 /// The same for a request of the stage, by the mark in its label.
 pub(crate) async fn pass_to_stage(app: &App, mark: &str, request: Request) -> Passed {
-    let Some(node) = app.nodes().marked(mark) else { return Passed::Here(request) };
+    let Some(node) = app.nodes().marked(mark) else { return Passed::Here(request, Kept::default()) };
     let (parts, body) = request.into_parts();
     match Passing::new(app, parts, body).await {
         Ok(passing) => passing.to(Wanted::Node(node)).await,
@@ -211,9 +256,10 @@ struct Passing<'a> {
 enum Sent {
     /// It can be sent again.
     Whole(Bytes),
-    /// It can be sent once.
-    Once(Body),
-    Gone,
+    /// It did not come yet.
+    Coming(Body),
+    /// It came whole, and can be sent again from a file.
+    Kept(Staged),
 }
 
 /// Why there is no answer.
@@ -235,34 +281,50 @@ impl<'a> Passing<'a> {
                 Sent::Whole(bytes.map_err(|_| ApiError::new(Code::BadRequest, "the body did not come whole"))?)
             }
             None if none => Sent::Whole(Bytes::new()),
-            _ => Sent::Once(body),
+            _ => Sent::Coming(body),
         };
         Ok(Self { app, parts, body, until: Instant::now() + 3 * app.nodes().0.settings.lease })
     }
 
-    fn here(self) -> Passed {
+    fn here(self, chat: Option<Arc<HeldChat>>) -> Passed {
         let body = match self.body {
             Sent::Whole(bytes) => Body::from(bytes),
-            Sent::Once(body) => body,
-            Sent::Gone => Body::empty(),
+            Sent::Coming(body) => body,
+            Sent::Kept(staged) => match stream_kept(&staged) {
+                Ok(body) => body,
+                Err(error) => return Passed::Answered(ApiError::from(error).into_response()),
+            },
         };
-        Passed::Here(Request::from_parts(self.parts, body))
+        Passed::Here(Request::from_parts(self.parts, body), Kept { chat, proof: None })
+    }
+
+    /// Waits until the body came, so that it can be sent to one node after the other.
+    async fn receive(&mut self) -> Result<(), TransferError> {
+        let Sent::Coming(body) = &mut self.body else { return Ok(()) };
+        let body = std::mem::replace(body, Body::empty()).into_data_stream();
+        let settings = self.app.settings();
+        let staged = self.app.inbox().receive(body, settings.max_upload_bytes, settings.request_timeout).await?;
+        self.body = Sent::Kept(staged);
+        // That may have taken a while, and was not what is waited for.
+        self.until = Instant::now() + self.app.nodes().patience();
+        Ok(())
     }
 
     async fn to(mut self, wanted: Wanted) -> Passed {
         let nodes = self.app.nodes();
         loop {
             let target = match &wanted {
-                Wanted::Node(node) if **node == *nodes.id() => return self.here(),
+                Wanted::Node(node) if **node == *nodes.id() => return self.here(None),
                 Wanted::Node(node) => node.clone(),
                 Wanted::Holder(org, chat) => match nodes.hold(org, *chat).await {
                     Err(NotHeld::Elsewhere(node)) => node,
-                    Ok(_) | Err(NotHeld::NoChat) => return self.here(),
+                    Ok(held) => return self.here(held),
+                    Err(NotHeld::NoChat) => return self.here(None),
                     Err(NotHeld::Store(error)) => return Passed::Answered(ApiError::from(error).into_response()),
                 },
                 Wanted::HolderIfAny(org, chat) => match nodes.holder_elsewhere(org, *chat).await {
                     Ok(Some(node)) => node,
-                    Ok(None) => return self.here(),
+                    Ok(None) => return self.here(None),
                     Err(error) => return Passed::Answered(ApiError::from(error).into_response()),
                 },
             };
@@ -271,7 +333,7 @@ impl<'a> Passing<'a> {
                 let found = nodes.look_around().await.is_ok() && nodes.peer(&target).is_some();
                 match &wanted {
                     // Whoever has no session here is told so, and opens another.
-                    Wanted::Node(_) if !found => return self.here(),
+                    Wanted::Node(_) if !found => return self.here(None),
                     _ if found => continue,
                     _ if Instant::now() > self.until => return Passed::Answered(unreachable()),
                     _ => sleep(PAUSE).await,
@@ -282,8 +344,11 @@ impl<'a> Passing<'a> {
                 tracing::warn!(node = target, "a node that others cannot reach (--advertise) works for this chat");
                 return Passed::Answered(unreachable());
             };
+            if let Err(error) = self.receive().await {
+                return Passed::Answered(ApiError::from(error).into_response());
+            }
             let asked = self.ask(&target, &address).await;
-            let again = matches!(self.body, Sent::Whole(_)) && Instant::now() < self.until;
+            let again = Instant::now() < self.until;
             match asked {
                 Ok(response) if response.headers().contains_key(UNDONE) && again => sleep(PAUSE).await,
                 Ok(response) => return Passed::Answered(response),
@@ -294,7 +359,7 @@ impl<'a> Passing<'a> {
         }
     }
 
-    /// Sends it to one node.
+    /// Sends it to one node. A body that did not come yet is nothing that two may look at, hence `mut`.
     async fn ask(&mut self, target: &str, address: &str) -> Result<Response, Unanswered> {
         let path = self.parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let client = self.parts.extensions.get::<Peer>().map(|peer| peer.0);
@@ -316,13 +381,17 @@ impl<'a> Passing<'a> {
             Unanswered::Unheard
         })?;
         let request = request.request(self.parts.method.clone(), format!("{address}{path}")).headers(headers);
-        let request = match std::mem::replace(&mut self.body, Sent::Gone) {
-            Sent::Whole(bytes) => {
-                self.body = Sent::Whole(bytes.clone());
-                if bytes.is_empty() { request } else { request.body(bytes) }
+        let request = match &self.body {
+            Sent::Whole(bytes) if bytes.is_empty() => request,
+            Sent::Whole(bytes) => request.body(bytes.clone()),
+            Sent::Kept(staged) => {
+                let body = stream_kept(staged).map_err(|error| {
+                    tracing::error!(%error, "a request cannot be passed on");
+                    Unanswered::Unheard
+                })?;
+                request.body(reqwest::Body::wrap_stream(body.into_data_stream()))
             }
-            Sent::Once(body) => request.body(reqwest::Body::wrap_stream(body.into_data_stream())),
-            Sent::Gone => return Err(Unanswered::Heard),
+            Sent::Coming(_) => return Err(Unanswered::Unheard),
         };
         let nodes = self.app.nodes();
         let response = tokio::select! {
@@ -338,16 +407,21 @@ impl<'a> Passing<'a> {
         without_connection(&mut headers);
         if let (Some(down), StatusCode::SWITCHING_PROTOCOLS) = (upgrade, status) {
             speak_websocket(&mut headers);
+            let lost = nodes.lost(target);
             tokio::spawn(async move {
                 if let (Ok(down), Ok(mut up)) = (down.await, response.upgrade().await) {
-                    let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(down), &mut up).await;
+                    let mut down = TokioIo::new(down);
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut down, &mut up) => {}
+                        () = lost => {}
+                    }
                 }
             });
             let mut answer = Response::new(Body::empty());
             (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
             return Ok(answer);
         }
-        let mut answer = Response::new(Body::from_stream(response.bytes_stream()));
+        let mut answer = Response::new(Body::from_stream(until_lost(response.bytes_stream(), nodes.lost(target))));
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
         Ok(answer)
@@ -361,6 +435,15 @@ impl Nodes {
         let _ = peers.wait_for(|all| !all.iter().any(|node| node.id == id && !node.is_dead)).await;
     }
 
+    /// Waits until nothing more comes from a node: it is dead, or it is gone and what it said last has arrived.
+    fn lost(&self, id: &str) -> impl Future<Output = ()> + Send + 'static {
+        let (nodes, id) = (self.clone(), id.to_owned());
+        async move {
+            nodes.gone(&id).await;
+            sleep(LAST_WORDS).await;
+        }
+    }
+
     /// What asks other nodes. Their addresses are the operator's.
     pub(super) fn client(&self) -> reqwest::Result<reqwest::Client> {
         if let Some(client) = self.0.client.get() {
@@ -369,6 +452,23 @@ impl Nodes {
         let client = kitbag_guard::dial::peer_client()?;
         Ok(self.0.client.get_or_init(|| client).clone())
     }
+}
+
+/// What comes from a node until that is dead. A paused one closes nothing, and whoever reads would wait for as long as it sleeps; what ends
+/// like this has not come whole, and that is told.
+fn until_lost<E: Into<BoxError>>(
+    parts: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
+    lost: impl Future<Output = ()> + Send + 'static,
+) -> impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static {
+    let begun = (Box::pin(parts), Box::pin(lost));
+    futures_util::stream::unfold(begun, async |(mut parts, mut lost)| {
+        let part = tokio::select! {
+            biased;
+            part = parts.next() => part?.map_err(Into::into),
+            () = &mut lost => Err("the node that answered is dead".into()),
+        };
+        Some((part, (parts, lost)))
+    })
 }
 
 /// What only one connection is concerned with stays on it.

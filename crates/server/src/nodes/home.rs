@@ -1,11 +1,61 @@
 //! What a data folder is called. Several servers may share a database; after a crash the next one on this folder knows what was begun here.
+//!
+//! A copy of a folder has the same name. If both were served, each start of one would end all that the other has begun, so the second is not
+//! served for as long as the first answers.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
+use kitbag_model::OrgId;
 use uuid::Uuid;
+
+use super::remote::{Answer, address_of};
+use super::servers::SHOW;
+use crate::app::App;
+
+/// So long another server may take to say that it is there. One that was killed is not, which is known at once.
+const SAYING: Duration = Duration::from_secs(2);
+
+/// A server runs on another folder of the same name.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the server at {address} runs with a data folder of the same name: this folder is a copy of that one, or the other way round. \
+     Remove the file \"node\" from the copy, and it gets a name of its own"
+)]
+pub struct HomeTaken {
+    address: String,
+}
+
+impl App {
+    /// Makes sure that no other server has a folder of this one's name. Call it when this is one of the servers of the database, and before
+    /// anything is ended that was begun here.
+    pub async fn check_home(&self) -> Result<(), HomeTaken> {
+        let nodes = self.nodes();
+        let (me, own) = (nodes.id(), nodes.0.settings.advertise.as_ref().map(address_text));
+        for node in nodes.peers().iter().filter(|node| *node.id != *me && node.home == nodes.home()) {
+            // At this server's own address there is nobody else.
+            let Some(address) = node.address.clone().filter(|address| Some(address) != own.as_ref()) else { continue };
+            if node.is_dead || node.is_late {
+                continue;
+            }
+            let path = address_of(SHOW, &[("org", OrgId::local().as_str())]);
+            let asked = nodes.asked(self.servers(), &node.id, path);
+            if let Ok(Answer::Done(_)) = tokio::time::timeout(SAYING, asked).await {
+                nodes.leave().await;
+                return Err(HomeTaken { address });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An address as the rows of nodes have it.
+pub(super) fn address_text(url: &url::Url) -> String {
+    url.as_str().trim_end_matches('/').to_owned()
+}
 
 /// The name in the file `node` of the data folder, which is made if it is not there.
 pub(crate) fn name(data: &Path) -> String {

@@ -28,7 +28,8 @@ use uuid::Uuid;
 
 use crate::containers::Containers;
 pub(crate) use channel::{FromNode, SEAL};
-pub(crate) use forward::{Passed, pass_on, pass_to, pass_to_stage};
+pub(crate) use forward::{Kept, Passed, pass_on, pass_to, pass_to_stage};
+pub use home::HomeTaken;
 pub(crate) use pulse::Beating;
 use pulse::Steady;
 pub(crate) use remote::{APPLY, Answer as NodeAnswer, CANCEL, Failed, Handed, RUN, apply_here, cancel_here, run_here};
@@ -193,7 +194,7 @@ impl Nodes {
         let node = Node {
             id: self.id().to_string(),
             home: self.home().to_owned(),
-            address: self.0.settings.advertise.as_ref().map(|url| url.as_str().trim_end_matches('/').to_owned()),
+            address: self.0.settings.advertise.as_ref().map(home::address_text),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: Timestamp::now(),
             draining: false,

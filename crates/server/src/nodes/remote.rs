@@ -154,10 +154,20 @@ impl Nodes {
         let Ok(vault) = servers.vault().await else { return Answer::Refused };
         let seal = channel::seal(&vault, self, node, &Method::POST, &path, None);
         let (Ok(seal), Ok(client)) = (seal, self.client()) else { return Answer::Refused };
-        let asking = client.post(format!("{address}{path}")).header(SEAL, seal).header(header::HOST, "localhost");
+        let asking =
+            client.post(format!("{address}{path}")).header(SEAL, seal.clone()).header(header::HOST, "localhost");
         let asking = asking.headers(channel::trace()).send();
         tokio::select! {
             answered = asking => match answered {
+                // Another program may be at that address by now, or one in between.
+                Ok(response)
+                    if !response.headers().contains_key(forward::UNDONE)
+                        && !channel::is_answered(&vault, &seal, response.headers()) =>
+                {
+                    let status = response.status();
+                    tracing::warn!(node, %status, "somebody else answers at the address of another node");
+                    Answer::Unknown
+                }
                 Ok(response) if response.status().is_success() => {
                     Answer::Done(response.text().await.unwrap_or_default())
                 }

@@ -306,6 +306,18 @@ impl Nodes {
         Instant::now() < *self.0.alive_until.borrow() && *self.id() == *id
     }
 
+    /// The same for whoever may be the only node, or one of a database for one process alone.
+    pub(crate) fn is_surely(&self, id: &str) -> bool {
+        !self.are_several() || self.is_alive_as(id)
+    }
+
+    /// Waits until it is known whether this node is alive, and says whether it still is as what it was called.
+    pub(crate) async fn is_alive_yet(&self, id: &str) -> bool {
+        let mut alive = self.0.alive_until.subscribe();
+        let _ = alive.wait_for(|until| Instant::now() < *until).await;
+        *self.id() == *id
+    }
+
     async fn alive_as(&self, id: &str) {
         let mut alive = self.0.alive_until.subscribe();
         // What is looked at is what the watch has locked: to look at it a second time would wait for whoever waits to change it.

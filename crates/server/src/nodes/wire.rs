@@ -49,6 +49,8 @@ pub(crate) enum Line {
     Rules,
     /// Somebody's rights may have ended.
     Rights,
+    /// The workspaces of an organisation take so much more.
+    Took { bytes: u64 },
     /// Something was written down of a run; executors with room look again.
     Run { run: RunId },
     /// Something was not told.
@@ -196,6 +198,7 @@ impl App {
                 }
             }
             Line::Rights => self.rights().changed(),
+            Line::Took { bytes } => self.workspaces().taken_elsewhere(org, bytes),
             Line::Run { run } => self.runs().heard_elsewhere(org, run),
             Line::Everything => self.everything_changed().await,
         }

@@ -9,7 +9,7 @@ use axum::http::Method;
 
 pub(crate) use form::Form;
 pub(crate) use inbox::{Inbox, Staged, TransferError};
-pub(crate) use outbox::{stream_blob, stream_made, stream_open, stream_sent, stream_staged};
+pub(crate) use outbox::{stream_blob, stream_kept, stream_made, stream_open, stream_sent, stream_staged};
 
 /// Whether a route takes files. Their bodies may be large, and may take as long as they get on.
 pub(crate) fn takes_files(method: &Method, route: &str) -> bool {

@@ -46,11 +46,15 @@ pub(crate) fn stream_blob(blob: Box<dyn BlobReader>, start: u64, length: u64) ->
 
 /// A file that goes away when it was sent.
 pub(crate) fn stream_staged(staged: Staged) -> Result<Body, TransferError> {
+    // Nobody needs its name when it is open.
+    stream_kept(&staged)
+}
+
+/// A file that stays, and may be sent again.
+pub(crate) fn stream_kept(staged: &Staged) -> Result<Body, TransferError> {
     let failed = |source| TransferError::Disk { path: staged.path().to_owned(), source };
     let file = std::fs::File::open(staged.path()).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
-    // Nobody needs its name any more.
-    drop(staged);
     Ok(stream_open(file, length))
 }
 

@@ -2,6 +2,8 @@
 //! whoever keeps it: a file that comes in, a tool's work, a result that is too large for its record.
 //!
 //! It is found out once, by looking at the disk or asking the bucket, when there is a quota and somebody first writes; then it is counted in memory.
+//! Several nodes tell each other what they add, a hundredth of the quota at a time, so that together they keep no more than that and a few such
+//! parts. What was not heard is found out by asking the bucket again from time to time when there is little room.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -15,18 +17,32 @@ use kitbag_cas::CasError;
 use kitbag_cas::blobs::{BlobReader, BlobWriter, Blobs, LocalBlobs, Swept};
 use kitbag_model::{ContentHash, OrgId};
 
+use crate::events::Events;
+use crate::nodes::Line;
+
 /// After somebody was refused, what there is is counted anew, but not more often than this.
 const AGAIN: Duration = Duration::from_secs(30);
 
+/// What others add to a bucket, and nobody heard, is found out after so long, when more than half is taken.
+const DRIFT: Duration = Duration::from_secs(300);
+
+/// So many parts of a quota are told one by one.
+const PARTS: u64 = 100;
+
 /// What organisations take. Clones share it.
-#[derive(Clone, Default)]
-pub(super) struct Meters(Arc<Mutex<HashMap<OrgId, Arc<Meter>>>>);
+#[derive(Clone)]
+pub(super) struct Meters {
+    all: Arc<Mutex<HashMap<OrgId, Arc<Meter>>>>,
+    events: Events,
+}
 
 /// What one organisation takes.
 #[derive(Default)]
 pub(super) struct Meter {
     state: Mutex<State>,
     counting: tokio::sync::Mutex<()>,
+    /// How others hear of it.
+    told: Option<(Events, OrgId)>,
 }
 
 #[derive(Default)]
@@ -38,18 +54,42 @@ struct State {
     counted_at: Option<Instant>,
     /// Whether somebody was refused since it was counted.
     refused: bool,
+    /// Whether others write into the same bucket.
+    is_shared: bool,
+    /// What other nodes have on their own disks, as far as they told. In a bucket it is counted with the rest.
+    elsewhere: u64,
+    /// What was added here, and others do not know yet.
+    untold: u64,
 }
 
 impl Meters {
+    pub(super) fn new(events: &Events) -> Self {
+        Self { all: Arc::default(), events: events.clone() }
+    }
+
     pub(super) fn of(&self, org: &OrgId) -> Arc<Meter> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(org.clone()).or_default())
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = || Arc::new(Meter { told: Some((self.events.clone(), org.clone())), ..Meter::default() });
+        Arc::clone(all.entry(org.clone()).or_insert_with(fresh))
+    }
+
+    /// Another node added so much.
+    pub(super) fn taken_elsewhere(&self, org: &OrgId, bytes: u64) {
+        let meter = self.all.lock().unwrap_or_else(PoisonError::into_inner).get(org).cloned();
+        let Some(meter) = meter else { return };
+        let mut state = meter.state();
+        // Who does not count yet finds it when counting.
+        if let Some(used) = state.used {
+            state.used = Some(used + bytes);
+            state.elsewhere += bytes;
+        }
     }
 }
 
 impl Meter {
     /// From now on the organisation may take so much. What it takes is counted if nobody knows.
     pub(super) async fn hold(&self, most: Option<u64>, stock: Stock) -> Result<(), CasError> {
+        let is_shared = stock.shared.is_some();
         if self.is_ready(most) {
             return Ok(());
         }
@@ -59,7 +99,11 @@ impl Meter {
         }
         let used = stock.count().await?;
         let mut state = self.state();
-        (state.used, state.counted_at, state.refused) = (Some(used), Some(Instant::now()), false);
+        if is_shared {
+            state.elsewhere = 0;
+        }
+        (state.used, state.counted_at, state.refused) = (Some(used + state.elsewhere), Some(Instant::now()), false);
+        state.is_shared = is_shared;
         Ok(())
     }
 
@@ -71,8 +115,10 @@ impl Meter {
             state.used = None;
             return true;
         }
-        let is_old = state.counted_at.is_none_or(|at| at.elapsed() >= AGAIN);
-        state.used.is_some() && !(state.refused && is_old)
+        let Some(used) = state.used else { return false };
+        let is_older = |than| state.counted_at.is_none_or(|at| at.elapsed() >= than);
+        let drifts = state.is_shared && most.is_some_and(|most| used > most / 2) && self.has_others();
+        !(state.refused && is_older(AGAIN) || drifts && is_older(DRIFT))
     }
 
     /// How much room there is; none is no limit.
@@ -99,6 +145,22 @@ impl Meter {
             *used += bytes;
         }
         Ok(())
+    }
+
+    fn has_others(&self) -> bool {
+        self.told.as_ref().is_some_and(|(events, _)| events.has_peers())
+    }
+
+    /// So much came to stay. Others are told when it is worth it.
+    fn added(&self, bytes: u64) {
+        let Some((events, org)) = &self.told else { return };
+        let mut state = self.state();
+        let Some(most) = state.most.filter(|_| bytes > 0 && events.has_peers()) else { return };
+        state.untold += bytes;
+        if state.untold > most / PARTS {
+            let bytes = std::mem::take(&mut state.untold);
+            events.tell_others(org, || Line::Took { bytes });
+        }
     }
 
     /// So much is not taken any more.
@@ -252,6 +314,7 @@ impl BlobWriter for MeteredWriter<'_> {
         // What was there already, or came twice, needs no room.
         let taken = self.small.load(Ordering::Relaxed) + self.large.load(Ordering::Relaxed);
         self.meter.give_back(taken.saturating_sub(fresh));
+        self.meter.added(fresh);
         Ok(fresh)
     }
 }

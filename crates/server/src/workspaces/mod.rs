@@ -85,7 +85,7 @@ impl Workspaces {
             store: store.clone(),
             limits,
             rules: rules.clone(),
-            meters: Meters::default(),
+            meters: Meters::new(events),
             events: events.clone(),
             nodes: nodes.clone(),
             containers: Arc::default(),
@@ -105,6 +105,11 @@ impl Workspaces {
         let stock = Stock { chats: self.homes(org), shared: self.storage.chats(org) };
         meter.hold(quota.as_ref().map(|quota| quota.most), stock).await?;
         Ok((meter, quota))
+    }
+
+    /// Another node keeps so much more for an organisation.
+    pub(crate) fn taken_elsewhere(&self, org: &OrgId, bytes: u64) {
+        self.meters.taken_elsewhere(org, bytes);
     }
 
     /// Says no before files are taken that there is no room for. How much they bring that is not there already is found out when they
