@@ -3,6 +3,7 @@
 
 mod collecting;
 mod going;
+mod keeping;
 mod kit;
 mod moving;
 mod sharing;
