@@ -5,5 +5,6 @@ mod collecting;
 mod going;
 mod keeping;
 mod kit;
+mod leaving;
 mod moving;
 mod sharing;
