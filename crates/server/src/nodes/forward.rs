@@ -22,6 +22,7 @@ use crate::access::caller::authenticate;
 use crate::access::client::Peer;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::ops::numbers;
 
 /// A body of so many bytes is kept until it was heard, so that it can be sent again.
 const KEPT: usize = 1 << 20;
@@ -285,12 +286,20 @@ impl<'a> Passing<'a> {
             let asked = self.ask(&target, &address).await;
             let again = matches!(self.body, Sent::Whole(_)) && Instant::now() < self.until;
             match asked {
-                Ok(response) if response.headers().contains_key(UNDONE) && again => sleep(PAUSE).await,
-                Ok(response) => return Passed::Answered(response),
-                Err(Unanswered::Unheard) if again => sleep(PAUSE).await,
-                Err(Unanswered::Heard) if again && self.parts.method.is_safe() => sleep(PAUSE).await,
-                Err(_) => return Passed::Answered(unreachable()),
+                Ok(response) if response.headers().contains_key(UNDONE) && again => {}
+                Ok(response) => {
+                    numbers::passed_on("answered", 1);
+                    return Passed::Answered(response);
+                }
+                Err(Unanswered::Unheard) if again => {}
+                Err(Unanswered::Heard) if again && self.parts.method.is_safe() => {}
+                Err(_) => {
+                    numbers::passed_on("unreachable", 1);
+                    return Passed::Answered(unreachable());
+                }
             }
+            numbers::passed_on("tried_again", 1);
+            sleep(PAUSE).await;
         }
     }
 
