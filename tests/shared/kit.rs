@@ -35,8 +35,13 @@ const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b
 
 /// A server that others on the same database and bucket reach.
 pub(crate) fn node(database: &TestDatabase) -> Server {
+    node_with(database, MASTER_KEY)
+}
+
+/// The same, with a master key of its own.
+pub(crate) fn node_with(database: &TestDatabase, key: &str) -> Server {
     let program = Program::on(BINARY, database)
-        .env("KITBAG_MASTER_KEY", MASTER_KEY)
+        .env("KITBAG_MASTER_KEY", key)
         .env("KITBAG_ADVERTISE", "http://127.0.0.1:0")
         .env("KITBAG_NODE_LEASE_SECONDS", "2");
     Server::start_program(&program, database.data(), &["serve", "--listen", "127.0.0.1:0"])

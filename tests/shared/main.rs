@@ -3,6 +3,8 @@
 
 mod collecting;
 mod going;
+mod keeping;
 mod kit;
+mod leaving;
 mod moving;
 mod sharing;

@@ -1,6 +1,6 @@
 //! `kitbag doctor --cluster`: each thing that servers share, looked at by itself.
 
-use kitbag_testkit::{Gate, Program, TestBucket, TestDatabase};
+use kitbag_testkit::{Gate, Program, Server, TestBucket, TestDatabase};
 use serde_json::Value;
 
 use crate::BINARY;
@@ -61,6 +61,32 @@ async fn it_looks_at_what_servers_share() {
     let (is, found) = status(&checks, "nodes");
     assert_eq!((is, code), ("missing", Some(0)), "{found}");
     assert!(found.contains("http://a:8700 (0.1.0)") && found.contains("http://b:8700 (0.1.0, silent)"), "{found}");
+
+    // At the address that one names there is another, or nobody.
+    database.change("DELETE FROM nodes").await;
+    let key = "33f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a998877662";
+    let beside = database.beside();
+    let node = Program::on(BINARY, &beside).env("KITBAG_MASTER_KEY", key).env("KITBAG_ADVERTISE", "http://127.0.0.1:0");
+    let node = Server::start_program(&node, beside.data(), &["serve", "--listen", "127.0.0.1:0"]);
+    let keyed = Program::on(BINARY, &database).env("KITBAG_MASTER_KEY", key);
+    let (checks, code) = look(&keyed);
+    assert_eq!((status(&checks, "addresses").0, code), ("ok", Some(0)), "{checks:?}");
+    assert_eq!(status(&look(&program).0, "addresses").0, "missing", "it has no key");
+    let wrong = keyed.clone().env("KITBAG_MASTER_KEY", &key.replace('3', "4"));
+    assert_eq!(status(&look(&wrong).0, "addresses").0, "bad", "it has another key");
+    let rows = format!(
+        "INSERT INTO nodes (id, home, address, version, started_at, expires_at, draining, dead) VALUES
+             ('01a1ef6d-0000-7000-8000-000000000003', 'c', '{}', '0.1.0', now(), now() + interval '1 hour', FALSE, FALSE),
+             ('01a1ef6d-0000-7000-8000-000000000004', 'd', 'http://127.0.0.1:1', '0.1.0', now(), now() + interval '1 hour', FALSE, FALSE)",
+        node.url
+    );
+    database.change(rows.leak()).await;
+    let (checks, code) = look(&keyed);
+    let (is, found) = status(&checks, "addresses");
+    assert_eq!((is, code), ("bad", Some(1)), "{found}");
+    assert!(found.contains(&format!("{}: another server is there", node.url)), "{found}");
+    assert!(found.contains("http://127.0.0.1:1: cannot be reached"), "{found}");
+    drop(node);
 
     // What no server would start with, told one by one.
     database.change("ALTER TABLE chats DISABLE ROW LEVEL SECURITY").await;

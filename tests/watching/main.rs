@@ -3,6 +3,7 @@
 
 mod collector;
 mod doctor;
+mod numbers;
 mod traces;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_kitbag");

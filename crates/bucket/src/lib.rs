@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 pub use error::BucketError;
 pub use folder::Folder;
 pub use url::{BadBucketUrl, BucketUrl};
+pub use wire::failures;
 
 /// So often a request that was not answered is made again, and so long that may go on: whoever waits must be told in time.
 const RETRIES: usize = 4;

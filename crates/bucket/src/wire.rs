@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -26,6 +27,14 @@ use url::Url;
 /// So long a connection may take, an answer may take to begin, and each piece of it to come.
 const CONNECT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(30);
+
+/// Requests that failed, of all buckets of this process.
+static FAILURES: AtomicU64 = AtomicU64::new(0);
+
+/// So many requests to a store were not answered, or with an error of its own, since this process began. Each try counts.
+pub fn failures() -> u64 {
+    FAILURES.load(Ordering::Relaxed)
+}
 
 /// Makes clients that dial through the guard.
 #[derive(Debug)]
@@ -70,6 +79,16 @@ impl Wire {
 #[async_trait]
 impl HttpService for Wire {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let done = self.ask(request).await;
+        if done.as_ref().map_or(true, |response| response.status().is_server_error()) {
+            FAILURES.fetch_add(1, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+impl Wire {
+    async fn ask(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let url: Url = parts.uri.to_string().parse().map_err(|error| failed(HttpErrorKind::Unknown, error))?;
         let body = body.collect().await?.to_bytes();

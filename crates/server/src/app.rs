@@ -30,6 +30,7 @@ use crate::events::Events;
 use crate::gallery::Gallery;
 use crate::gateway::Gateway;
 use crate::nodes::{Beating, Line, NodeSettings, Nodes};
+use crate::ops::scrapers::Scrapers;
 use crate::page::PageFiles;
 use crate::recent::Recent;
 use crate::resolution::ResolutionSettings;
@@ -150,6 +151,7 @@ struct Inner {
     counted: Counted,
     tries: Tries,
     refusals: Lately,
+    scrapers: Scrapers,
     lent: Lately,
     people_seen: AtomicBool,
     rules: Rules,
@@ -256,6 +258,7 @@ impl App {
             counted: Counted::default(),
             tries: Tries::default(),
             refusals: Lately::default(),
+            scrapers: Scrapers::default(),
             lent: Lately::default(),
             people_seen: AtomicBool::new(false),
             rules,
@@ -369,6 +372,11 @@ impl App {
     /// Who was refused something a moment ago.
     pub(crate) fn refusals(&self) -> &Lately {
         &self.0.refusals
+    }
+
+    /// Who was let in to the metrics lately.
+    pub(crate) fn scrapers(&self) -> &Scrapers {
+        &self.0.scrapers
     }
 
     /// Which clients with an issuer's tokens were here a moment ago.

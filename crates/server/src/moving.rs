@@ -1,6 +1,9 @@
 //! A whole installation from one place to another: SQLite and files, PostgreSQL and a bucket, or any two of these. Bytes first, rows last and in
 //! one transaction, so that the other place is an installation when all of it is there and not before. What is there already is not
 //! sent again, so whoever runs it again after a kill goes on. The source is only read.
+//!
+//! A move is for an installation that nobody serves. A backup may be of one that is served: it is what the rows said at one moment, and if
+//! bytes that these name went meanwhile, what they say at a later one.
 
 use std::fs;
 use std::io::Seek;
@@ -30,10 +33,24 @@ pub struct Place {
     pub data: PathBuf,
     /// Its bucket, if it has one.
     pub blobs: BlobSettings,
+    /// The folder that has the master key's file, if it is in one.
+    pub key: PathBuf,
 }
 
+/// Whether somebody may serve the source meanwhile.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Source {
+    /// Nobody: what they write would be left behind.
+    Resting,
+    /// It may be served, as long as its rows are PostgreSQL's and its bytes a bucket's, or it is held.
+    Served,
+}
+
+/// So often a backup begins anew with the rows of a later moment.
+const MOMENTS: usize = 8;
+
 /// What there was to move.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Moved {
     /// Tables, and rows in them.
     pub tables: usize,
@@ -49,6 +66,8 @@ pub struct Moved {
     pub toolsets: usize,
     /// Bundles of the gallery.
     pub bundles: usize,
+    /// Who serves the source.
+    pub served_by: Vec<String>,
 }
 
 /// Why an installation could not be moved.
@@ -76,6 +95,11 @@ pub enum MoveError {
     /// Something came out other than it went in.
     #[error("{0} is not the same in both places; run it again, and the source is as it was")]
     Differs(String),
+    /// It never held still for long enough.
+    #[error(
+        "chats were deleted or collected each time while their bytes were copied. Run it again when it is quieter: what was copied is not copied again"
+    )]
+    Restless,
     /// The disk said no.
     #[error("{}: {source}", path.display())]
     Disk {
@@ -108,6 +132,8 @@ pub async fn look(from: &Place, to: &Place) -> Result<Moved, MoveError> {
     }
     let from = Storage::at(from.data.clone(), &from.blobs);
     let mut moved = counted(&rows, &inventory);
+    moved.served_by = source.alive().await?;
+    drop(source);
     let counting = move || {
         let mut blobs = 0;
         for (org, chat, generation) in &inventory.chats {
@@ -120,30 +146,73 @@ pub async fn look(from: &Place, to: &Place) -> Result<Moved, MoveError> {
 }
 
 /// Moves everything, and then compares it.
-pub async fn run(from: &Place, to: &Place) -> Result<Moved, MoveError> {
+pub async fn run(from: &Place, to: &Place, source: Source) -> Result<Moved, MoveError> {
     if let Location::Sqlite(_) = &to.database {
         // Makes it, with the schema of this program.
         Store::open(&to.database).await?.close().await;
     }
-    let mut source = Transfer::open(&from.database).await?;
+    // A file of SQLite is held by whoever reads it whole.
+    let is_served = source == Source::Served && matches!(from.database, Location::Postgres(_));
+    let mut source = match is_served {
+        true => Transfer::open(&from.database).await?,
+        false => Transfer::open_alone(&from.database).await?,
+    };
+    // Before anything is sent.
+    drop(target(&to.database, &source.summary().await?).await?);
+    let copied =
+        if is_served { at_a_moment(from, to, &mut source).await? } else { resting(from, to, &mut source).await? };
     let rows = source.summary().await?;
-    let inventory = source.inventory().await?;
-    let empty = target(&to.database, &rows).await?;
-    let mut moved = counted(&rows, &inventory);
-    let (old, new) = (Storage::at(from.data.clone(), &from.blobs), Storage::at(to.data.clone(), &to.blobs));
-    let work = inventory.clone();
-    let (blobs, sent) = blocking(move || bytes(&old, &new, &work)).await?;
-    (moved.blobs, moved.sent) = (blobs, sent);
-    if let Some(empty) = empty {
+    let mut moved = counted(&rows, &copied.inventory);
+    (moved.blobs, moved.sent) = (copied.blobs, copied.sent);
+    if let Some(empty) = target(&to.database, &rows).await? {
         empty.fill(&mut source).await?;
     }
+    drop(source);
     // Read back with nothing remembered and no copies.
     let scratch = Scratch::below(&to.data)?;
     let fresh = if to.blobs.bucket.is_some() { scratch.0.clone() } else { to.data.clone() };
     let (old, new) = (Storage::at(from.data.clone(), &from.blobs), Storage::at(fresh, &to.blobs));
-    blocking(move || same(&old, &new, &inventory)).await?;
-    key(&from.data, &to.data)?;
+    // What came to a served source since is not in the copy, so that is read for itself.
+    blocking(move || same(if is_served { &new } else { &old }, &new, &copied.inventory)).await?;
+    key(&from.key, &to.key)?;
     Ok(moved)
+}
+
+/// Bytes that were copied, and what named them.
+struct Copied {
+    inventory: Inventory,
+    blobs: u64,
+    sent: u64,
+}
+
+async fn resting(from: &Place, to: &Place, source: &mut Transfer) -> Result<Copied, MoveError> {
+    let inventory = source.inventory().await?;
+    let (old, new) = (Storage::at(from.data.clone(), &from.blobs), Storage::at(to.data.clone(), &to.blobs));
+    blocking(move || {
+        let (blobs, sent) = bytes(&old, &new, &inventory)?;
+        Ok(Copied { inventory, blobs, sent })
+    })
+    .await
+}
+
+/// Copies what the rows of one moment name while others write. Bytes are there before rows name them, so what matters is only what went
+/// since: then the rows of a later moment count, for which little has to be copied that is not there.
+async fn at_a_moment(from: &Place, to: &Place, source: &mut Transfer) -> Result<Copied, MoveError> {
+    let (mut sent, mut last) = (0, None);
+    for _ in 0..MOMENTS {
+        let inventory = source.inventory().await?;
+        let copied = resting(from, to, source).await;
+        let mut later = Transfer::open(&from.database).await?;
+        let is_lost = inventory.lost_by(&later.inventory().await?);
+        match copied {
+            Ok(copied) if !is_lost => return Ok(Copied { sent: sent + copied.sent, ..copied }),
+            Ok(copied) => sent += copied.sent,
+            // What a collection removes that began before is named by no row, and listed all the same.
+            Err(error) => last = Some(error).filter(|_| !is_lost),
+        }
+        *source = later;
+    }
+    Err(last.unwrap_or(MoveError::Restless))
 }
 
 /// A folder that goes when it is not needed any more.
@@ -188,6 +257,7 @@ async fn target(database: &Location, rows: &[Summary]) -> Result<Option<Transfer
         return Ok(None);
     }
     target.check_empty().await?;
+    target.check_free().await?;
     Ok(Some(target))
 }
 
@@ -223,6 +293,10 @@ fn bytes(from: &Storage, to: &Storage, inventory: &Inventory) -> Result<(u64, u6
     }
     for (org, id, generation) in &inventory.toolsets {
         Shelf::of(from, org).copy(&Shelf::of(to, org), id, generation)?;
+        // Files of a toolset that was replaced meanwhile are gone, and a copy of them may have begun before.
+        if !Shelf::of(from, org).has_same(&Shelf::of(to, org), id, generation)? {
+            return Err(MoveError::Differs(format!("the toolset {id} of {org}")));
+        }
     }
     for bundle in &inventory.bundles {
         gallery::copy(from, to, bundle)?;

@@ -81,6 +81,12 @@ impl App {
                 }
             }
         }
+        if done.unreadable.is_empty() {
+            // The older keys are needed no more, so nodes that have only those may not serve any more.
+            let mut tx = self.store().write(&OrgId::local()).await?;
+            tx.rename_master_key(&first.to_string()).await?;
+            tx.commit().await?;
+        }
         Ok(done)
     }
 

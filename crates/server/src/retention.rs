@@ -113,6 +113,9 @@ impl App {
     /// Does so now and then, for as long as this program serves.
     pub(crate) async fn retain_for_ever(&self) {
         loop {
+            if let Err(error) = self.workspaces().finish_deletions_anywhere().await {
+                tracing::warn!(%error, "what deleted chats left in the bucket could not be looked for");
+            }
             match self.retain(None, false).await {
                 Ok(done) if done.chats > 0 => tracing::info!(chats = done.chats, "chats that nobody used were deleted"),
                 Ok(_) => {}

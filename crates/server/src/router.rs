@@ -38,6 +38,7 @@ pub fn router(app: App) -> Router {
         .route(nodes::CANCEL, axum::routing::post(nodes::cancel_here))
         .route(nodes::APPLY, axum::routing::post(nodes::apply_here))
         .route(nodes::LEND, get(nodes::lend_here))
+        .route(nodes::PING, get(nodes::pinged))
         .route(nodes::RECONNECT, axum::routing::post(nodes::reconnect_here))
         .route(nodes::RELEASE, axum::routing::post(nodes::release_here))
         .route(nodes::SHOW, axum::routing::post(nodes::show_here))

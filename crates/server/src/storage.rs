@@ -52,6 +52,11 @@ impl Storage {
         self.shared.is_some()
     }
 
+    /// How many bytes of copies there are, as far as they were counted.
+    pub(crate) fn cached(&self) -> u64 {
+        self.shared.as_ref().map_or(0, |shared| shared.cache.taken())
+    }
+
     fn folder(&self, path: &str) -> Option<Folder> {
         self.shared.as_ref().map(|shared| shared.bucket.folder(path))
     }

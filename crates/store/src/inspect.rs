@@ -46,6 +46,8 @@ pub struct ServerConnections {
 /// A server that shares the database.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct InspectedNode {
+    /// What it is called.
+    pub id: String,
     /// Where others reach it.
     pub address: Option<String>,
     /// Its version.
@@ -106,12 +108,13 @@ async fn nodes(pool: &PgPool) -> Result<Option<Vec<InspectedNode>>, OpenError> {
     if !exists {
         return Ok(None);
     }
-    let rows: Vec<(Option<String>, String, bool, bool)> = sqlx::query_as(
-        "SELECT address, version, NOT dead AND expires_at > now(), draining FROM nodes
+    let rows: Vec<(String, Option<String>, String, bool, bool)> = sqlx::query_as(
+        "SELECT id, address, version, NOT dead AND expires_at > now(), draining FROM nodes
          WHERE NOT dead ORDER BY version, address",
     )
     .fetch_all(pool)
     .await?;
-    let node = |(address, version, is_alive, is_draining)| InspectedNode { address, version, is_alive, is_draining };
+    let node =
+        |(id, address, version, is_alive, is_draining)| InspectedNode { id, address, version, is_alive, is_draining };
     Ok(Some(rows.into_iter().map(node).collect()))
 }

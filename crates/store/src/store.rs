@@ -79,6 +79,11 @@ impl Store {
         }
     }
 
+    /// How many beginnings and ends of calls wait in memory to be written, mostly for a moment.
+    pub fn unrecorded(&self) -> usize {
+        self.behind.unwritten()
+    }
+
     /// How its connections are used just now.
     pub fn connections(&self) -> Connections {
         let of = |size: u32, idle: usize, most: u32| {

@@ -151,6 +151,7 @@ const FIXTURES: &[(&str, &str)] = &[
         "server_leases",
         "(organization_id, server_key, node_id, epoch, taken_at) VALUES ('{org}', 'x', 'x', 1, now())",
     ),
+    ("deleted_chats", "(organization_id, chat_id, deleted_at) VALUES ('{org}', 'x', now())"),
     ("node_lines", "(organization_id, id, line) VALUES ('{org}', 'x', '{}')"),
 ];
 

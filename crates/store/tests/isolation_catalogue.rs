@@ -56,8 +56,8 @@ async fn every_table_is_protected_for_every_command() {
     let tenant = tenant_tables(&mut catalogue).await;
     let shared = lines(&mut catalogue, "SELECT name FROM ours WHERE org IS NULL ORDER BY 1").await;
     let of_people = ["identities", "user_sessions", "users"];
-    // Nodes are of no organisation and say nothing of any.
-    let expected = ["identities", "nodes", "schema_migrations", "user_sessions", "users"];
+    // Nodes and the name of the master key are of no organisation and say nothing of any.
+    let expected = ["identities", "master_keys", "nodes", "schema_migrations", "user_sessions", "users"];
     assert_eq!(shared, expected, "a new table without an organisation needs a reason");
     let bare = "SELECT name FROM ours WHERE NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1";
     assert_eq!(lines(&mut catalogue, bare).await, ["schema_migrations"], "row-level security is not on and forced");
@@ -65,7 +65,8 @@ async fn every_table_is_protected_for_every_command() {
     // Policies of one command add up, so one too many is as bad as one that is missing.
     let besides = ["organizations", "identities", "memberships", "gallery_toolsets", "run_queue"];
     let mut expected: Vec<String> = besides.iter().map(|table| format!("{table} SELECT using")).collect();
-    expected.extend(of_people.iter().chain(&["nodes"]).map(|table| format!("{table} ALL using check")));
+    expected.extend(of_people.iter().map(|table| format!("{table} SELECT using")));
+    expected.extend(of_people.iter().chain(&["master_keys", "nodes"]).map(|table| format!("{table} ALL using check")));
     for table in &tenant {
         let changing = ["DELETE using", "UPDATE using check"].into_iter().filter(|_| table != APPEND_ONLY);
         expected.extend(["INSERT check", "SELECT using"].into_iter().chain(changing).map(|p| format!("{table} {p}")));
@@ -98,7 +99,7 @@ async fn the_app_role_may_touch_rows_and_nothing_else() {
     for table in tenant_tables(&mut catalogue)
         .await
         .into_iter()
-        .chain(["identities", "nodes", "user_sessions", "users"].map(ToOwned::to_owned))
+        .chain(["identities", "master_keys", "nodes", "user_sessions", "users"].map(ToOwned::to_owned))
     {
         let changing = ["DELETE", "UPDATE"].into_iter().filter(|_| table != APPEND_ONLY);
         expected.extend(["INSERT", "SELECT"].into_iter().chain(changing).map(|p| format!("{table} {p}")));

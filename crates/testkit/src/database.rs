@@ -21,8 +21,22 @@ pub struct TestDatabase {
 }
 
 impl TestDatabase {
-    /// On SQLite, in the data folder.
+    /// On SQLite, in the data folder; or on PostgreSQL, where this run of the tests wants to know whether that makes a difference.
     pub fn sqlite() -> Self {
+        match wants_postgres() {
+            // A thread of its own, for whoever asks may be at work in a runtime.
+            true => std::thread::spawn(|| {
+                let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+                runtime.block_on(Self::postgres())
+            })
+            .join()
+            .expect("a database"),
+            false => Self::alone(),
+        }
+    }
+
+    /// A data folder with nothing in it.
+    fn alone() -> Self {
         let bucket = wants_bucket().then(TestBucket::new);
         Self { data: private_folder(), postgres: None, bucket }
     }
@@ -35,7 +49,7 @@ impl TestDatabase {
     /// On a cluster, migrated.
     pub async fn of(cluster: Cluster) -> Self {
         let name = cluster.migrated_database().await;
-        Self { postgres: Some((cluster, name)), ..Self::sqlite() }
+        Self { postgres: Some((cluster, name)), ..Self::alone() }
     }
 
     /// With bytes in a bucket.
@@ -164,6 +178,19 @@ impl TestDatabase {
         connection
     }
 
+    /// The number that a statement asks for, whoever's rows it counts.
+    pub async fn count(&self, sql: &'static str) -> i64 {
+        let count = match self.postgres {
+            None => {
+                let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+                let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+                sqlx::query_scalar(sql).fetch_one(&mut connection).await
+            }
+            Some(_) => sqlx::query_scalar(sql).fetch_one(&mut self.connect(SUPERUSER).await).await,
+        };
+        count.expect("count the rows")
+    }
+
     /// The tables of PostgreSQL, and the files of the data folder, that hold a text somewhere.
     pub async fn places_of(&self, text: &str) -> Vec<String> {
         let mut found = Vec::new();
@@ -221,6 +248,15 @@ fn wants_bucket() -> bool {
     match std::env::var("KITBAG_TEST_BLOBS").as_deref() {
         Ok("s3") => true,
         Ok(other) => panic!("KITBAG_TEST_BLOBS may be s3, not {other:?}"),
+        Err(_) => false,
+    }
+}
+
+/// Whether this run of the tests has PostgreSQL where a test does not care.
+fn wants_postgres() -> bool {
+    match std::env::var("KITBAG_TEST_DATABASE").as_deref() {
+        Ok("postgres") => true,
+        Ok(other) => panic!("KITBAG_TEST_DATABASE may be postgres, not {other:?}"),
         Err(_) => false,
     }
 }

@@ -89,6 +89,11 @@ impl Vault {
         self.current().id()
     }
 
+    /// The names of all keys that open, that one first.
+    pub fn key_ids(&self) -> impl Iterator<Item = KeyId> {
+        self.keys.iter().map(Key::id)
+    }
+
     /// Seals `plain` for one place. `context` says which: organisation, kind, name. Its parts are kept apart, so that `["a", "bc"]` is
     /// another place than `["ab", "c"]`.
     pub fn seal(&self, context: &[&str], plain: &[u8]) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use kitbag_guard::dial::EgressPolicy;
 use kitbag_model::Secret;
 use kitbag_server::BlobSettings;
-use kitbag_server::moving::{self, Moved};
+use kitbag_server::moving::{self, Moved, Source};
 use kitbag_store::Location;
 use serde_json::json;
 use tempfile::TempDir;
@@ -36,7 +36,7 @@ pub(crate) async fn run(
 ) -> Result<ExitCode, Failure> {
     let from = named(from, from_blobs, true)?;
     let to = named(to, to_blobs, false)?;
-    go(&from, &to, dry_run, output).await
+    go(&from, &to, Source::Resting, dry_run, output).await
 }
 
 /// This installation into a folder.
@@ -47,8 +47,8 @@ pub(crate) async fn backup(
     dry_run: bool,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
-    let (from, to) = (here(place, owner)?, folder_at(folder, None, false)?);
-    go(&from, &to, dry_run, output).await
+    let (from, to) = (here(place, owner, Source::Served)?, folder_at(folder, None, false)?);
+    go(&from, &to, Source::Served, dry_run, output).await
 }
 
 /// A folder into this installation.
@@ -59,26 +59,31 @@ pub(crate) async fn restore(
     dry_run: bool,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
-    let (from, to) = (folder_at(folder, None, true)?, here(place, owner)?);
-    go(&from, &to, dry_run, output).await
+    let (from, to) = (folder_at(folder, None, true)?, here(place, owner, Source::Resting)?);
+    go(&from, &to, Source::Resting, dry_run, output).await
 }
 
-async fn go(from: &Held, to: &Held, dry_run: bool, output: &Output) -> Result<ExitCode, Failure> {
+async fn go(from: &Held, to: &Held, source: Source, dry_run: bool, output: &Output) -> Result<ExitCode, Failure> {
     let done = match dry_run {
         true => moving::look(&from.place, &to.place).await,
-        false => moving::run(&from.place, &to.place).await,
+        false => moving::run(&from.place, &to.place, source).await,
     };
-    let Moved { tables, rows, chats, blobs, sent, toolsets, bundles } =
+    let Moved { tables, rows, chats, blobs, sent, toolsets, bundles, served_by } =
         done.map_err(|error| Failure::failed(error.to_string()))?;
+    // A backup waits for nobody.
+    let in_the_way = if source == Source::Resting { served_by } else { Vec::new() };
     let value = json!({
         "dryRun": dry_run, "tables": tables, "rows": rows, "chats": chats, "blobs": blobs, "sent": sent,
-        "toolsets": toolsets, "bundles": bundles,
+        "toolsets": toolsets, "bundles": bundles, "inTheWay": in_the_way,
     });
     output.result(&value, |_| {
         let what = format!(
             "{rows} rows of {tables} tables, {blobs} blobs of {chats} chats, the files of {toolsets} toolsets, {bundles} published bundles"
         );
         match dry_run {
+            true if !in_the_way.is_empty() => {
+                format!("Servers have to be stopped first: {}. These would be moved: {what}.", in_the_way.join(", "))
+            }
             true => format!("There is nothing in the way. These would be moved: {what}."),
             false => format!("Moved and compared: {what}. {sent} blobs were not there before. The source is as it was."),
         }
@@ -108,7 +113,7 @@ fn in_bucket(url: &str) -> Result<Held, Failure> {
     let bucket = config::open_bucket(url, &EgressPolicy::default())?;
     let copies = TempDir::new().doing("cannot make a folder for copies")?;
     let (data, blobs) = (copies.path().to_owned(), BlobSettings { bucket: Some(bucket), cache_bytes: COPIES });
-    let place = moving::Place { database: Location::Sqlite(PathBuf::new()), data, blobs };
+    let place = moving::Place { database: Location::Sqlite(PathBuf::new()), key: data.clone(), data, blobs };
     Ok(Held { place, _folders: Vec::new(), _copies: Some(copies) })
 }
 
@@ -126,6 +131,7 @@ fn folder_at(path: &Path, blobs: Option<&str>, is_source: bool) -> Result<Held, 
                 database: Location::Sqlite(PathBuf::new()),
                 data: folder.path().to_owned(),
                 blobs: BlobSettings::default(),
+                key: folder.path().to_owned(),
             },
             _folders: Vec::new(),
             _copies: None,
@@ -137,9 +143,8 @@ fn folder_at(path: &Path, blobs: Option<&str>, is_source: bool) -> Result<Held, 
 }
 
 /// The installation that this program's settings speak of.
-fn here(place: &Place, owner: Option<String>) -> Result<Held, Failure> {
+fn here(place: &Place, owner: Option<String>, source: Source) -> Result<Held, Failure> {
     let folder = DataFolder::open(place)?;
-    let hold = hold(&folder)?;
     let config = Config::of_folder(&folder, place.config.as_deref())?;
     let database = match (config.database, owner) {
         (Location::Postgres(_), Some(owner)) => Location::Postgres(Secret::new(owner)),
@@ -150,7 +155,16 @@ fn here(place: &Place, owner: Option<String>) -> Result<Held, Failure> {
         }
         (sqlite, _) => sqlite,
     };
-    let place = moving::Place { database, data: folder.path().to_owned(), blobs: config.settings.blobs };
+    let (data, blobs) = (folder.path().to_owned(), config.settings.blobs);
+    let mut place = moving::Place { database, key: data.clone(), data, blobs };
+    // Nothing of what is elsewhere is in the folder of the server that may be running here: only copies, which are its own.
+    let is_elsewhere = place.blobs.bucket.is_some() && matches!(place.database, Location::Postgres(_));
+    if source == Source::Served && is_elsewhere {
+        let copies = TempDir::new().doing("cannot make a folder for copies")?;
+        place.data = copies.path().to_owned();
+        return Ok(Held { place, _folders: Vec::new(), _copies: Some(copies) });
+    }
+    let hold = hold(&folder)?;
     Ok(Held { place, _folders: vec![hold], _copies: None })
 }
 

@@ -59,6 +59,13 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     let url = format!("http://{}", settings.address);
     let app = App::new(store.clone(), settings, Some(start_metrics()?));
 
+    app.check_shared_key().await.map_err(|error| Failure::failed(error.to_string()))?;
+    if app.settings().nodes.advertise.is_some() && app.settings().blobs.bucket.is_none() && store.nodes().is_some() {
+        tracing::warn!(
+            "others are to reach this server (--advertise), but bytes are kept in its data folder alone: what is written here, no other \
+             server can read. Give all of them the same bucket with --blobs"
+        );
+    }
     app.join().await.doing("cannot be one of the servers of this database")?;
     app.check_home().await.map_err(|error| Failure::wrong_use(error.to_string()))?;
     app.tidy_up().await;

@@ -180,6 +180,11 @@ impl ApiError {
         Self { code, message: message.into(), details: None, retry_after: None, challenge: None }
     }
 
+    /// Whether something that this server needs is away, so that nobody can say more.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        matches!(self.code, Code::Unavailable)
+    }
+
     /// The same, with more for programs.
     pub(crate) fn with_details(self, details: Value) -> Self {
         Self { details: Some(details), ..self }

@@ -16,6 +16,14 @@ impl Calls {
     /// the data folder alone.
     pub(crate) async fn take_up(&self) -> Result<(), StoreError> {
         self.cut_off(self.0.nodes.home()).await?;
+        // A backup of what several nodes served, in a file: whatever ran then does not.
+        let behind = self.0.store.write(&OrgId::local()).await?.nodes_left_behind().await?;
+        for node in behind {
+            self.cut_off(&node).await?;
+            let mut tx = self.0.store.write(&OrgId::local()).await?;
+            tx.forget_node_left_behind(&node).await?;
+            tx.commit().await?;
+        }
         self.look_after_waiting().await
     }
 

@@ -30,6 +30,9 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// So old a seal may be, by whichever clock is ahead.
 const FRESH: Duration = Duration::from_secs(60);
 
+/// So long who only asks whether a node is there waits for it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Says that a request comes from another node, and so is not passed on again.
 #[derive(Clone, Debug)]
 pub(crate) struct FromNode(pub(crate) String);
@@ -66,8 +69,20 @@ pub(super) fn seal(
     path: &str,
     client: Option<SocketAddr>,
 ) -> Result<HeaderValue, ApiError> {
+    seal_from(vault, &nodes.id(), target, method, path, client)
+}
+
+/// The same, from whoever has the master key.
+pub(super) fn seal_from(
+    vault: &Vault,
+    from: &str,
+    target: &str,
+    method: &Method,
+    path: &str,
+    client: Option<SocketAddr>,
+) -> Result<HeaderValue, ApiError> {
     let client = client.map(|client| client.to_string()).unwrap_or_default();
-    let plain = format!("{} {} {client}", now(), nodes.id());
+    let plain = format!("{} {from} {client}", now());
     let sealed = vault.seal(&["node", target, method.as_str(), path], plain.as_bytes());
     HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(sealed)).map_err(ApiError::internal)
 }

@@ -26,6 +26,7 @@ use crate::access::caller::authenticate;
 use crate::access::client::Peer;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::ops::numbers;
 use crate::transfer::{Staged, TransferError, stream_kept};
 
 /// A body of so many bytes is kept in memory until it was heard, so that it can be sent again. A larger one is kept in a file.
@@ -350,12 +351,20 @@ impl<'a> Passing<'a> {
             let asked = self.ask(&target, &address).await;
             let again = Instant::now() < self.until;
             match asked {
-                Ok(response) if response.headers().contains_key(UNDONE) && again => sleep(PAUSE).await,
-                Ok(response) => return Passed::Answered(response),
-                Err(Unanswered::Unheard) if again => sleep(PAUSE).await,
-                Err(Unanswered::Heard) if again && self.parts.method.is_safe() => sleep(PAUSE).await,
-                Err(_) => return Passed::Answered(unreachable()),
+                Ok(response) if response.headers().contains_key(UNDONE) && again => {}
+                Ok(response) => {
+                    numbers::passed_on("answered", 1);
+                    return Passed::Answered(response);
+                }
+                Err(Unanswered::Unheard) if again => {}
+                Err(Unanswered::Heard) if again && self.parts.method.is_safe() => {}
+                Err(_) => {
+                    numbers::passed_on("unreachable", 1);
+                    return Passed::Answered(unreachable());
+                }
             }
+            numbers::passed_on("tried_again", 1);
+            sleep(PAUSE).await;
         }
     }
 

@@ -7,6 +7,7 @@
 mod channel;
 mod forward;
 mod home;
+mod ping;
 mod pulse;
 mod quotas;
 mod remote;
@@ -30,6 +31,8 @@ use crate::containers::Containers;
 pub(crate) use channel::{FromNode, SEAL};
 pub(crate) use forward::{Kept, Passed, pass_on, pass_to, pass_to_stage};
 pub use home::HomeTaken;
+pub use ping::ping;
+pub(crate) use ping::{PING, pinged};
 pub(crate) use pulse::Beating;
 use pulse::Steady;
 pub(crate) use remote::{APPLY, Answer as NodeAnswer, CANCEL, Failed, Handed, RUN, apply_here, cancel_here, run_here};
@@ -157,6 +160,16 @@ impl Nodes {
     /// What this server is called in records: who made a call, and who may say that it was cut off.
     pub(crate) fn id(&self) -> Arc<str> {
         Arc::clone(&self.0.id.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many nodes are alive, this one with them, and how many were not heard of in time. One process is one.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let peers = self.peers();
+        let late = peers.iter().filter(|node| node.is_late || node.is_dead).count();
+        match self.are_several() {
+            true => (peers.len() - late, late),
+            false => (1, 0),
+        }
     }
 
     /// The name of the data folder.

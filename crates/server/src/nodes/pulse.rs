@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::Nodes;
 use crate::app::{App, WeakApp};
+use crate::ops::numbers;
 
 /// Since when a node was heard of without a break, as far as it knows itself.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +150,7 @@ impl Nodes {
         for node in self.peers().iter().filter(|node| *node.id != *me && (node.is_late || node.is_dead)) {
             // Each time: what there was to do after the one before may have taken long, and this node may have slept.
             if self.may_judge() && store.declare_dead(&node.id, false).await? {
+                numbers::declared_dead();
                 self.clear_up_after(app, node).await?;
             }
         }
@@ -197,6 +199,7 @@ impl Nodes {
             chats = chats.len(),
             "another node took this one for dead; it ends what it had begun and goes on under another name"
         );
+        numbers::lost(chats.len() + 1);
         self.0.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(chats.iter().cloned());
         for turn in app.running_turns() {
             turn.cancel(crate::turns::Why::Lost);

@@ -1,7 +1,9 @@
 //! `GET /metrics`, for Prometheus.
 //!
 //! On a loopback address it is open, like `/healthz`: whoever reaches it is on this machine. Elsewhere it takes a
-//! token, since numbers tell who works when.
+//! token, since numbers tell who works when. One that was let in lately is let in also while the database, where tokens are looked up, is away.
+
+use std::time::Instant;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, header};
@@ -19,7 +21,17 @@ use crate::ops::numbers;
 )]
 pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
     if !app.settings().address.ip().is_loopback() {
-        authenticate(&app, &Method::GET, &headers).await?;
+        let scrapers = app.scrapers();
+        match authenticate(&app, &Method::GET, &headers).await {
+            Ok(_) => scrapers.let_in(&headers, Instant::now()),
+            Err(error) if error.is_unavailable() && scrapers.knows(&headers, Instant::now()) => {}
+            Err(error) => {
+                if !error.is_unavailable() {
+                    scrapers.turned_away(&headers);
+                }
+                return Err(error);
+            }
+        }
     }
     let handle = app.metrics().ok_or_else(|| ApiError::new(Code::NotFound, "this server keeps no metrics"))?;
     numbers::look(&app).await;

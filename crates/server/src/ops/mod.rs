@@ -6,3 +6,4 @@ pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod numbers;
 pub(crate) mod openapi;
+pub(crate) mod scrapers;

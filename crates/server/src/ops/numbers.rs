@@ -105,6 +105,32 @@ pub fn register() {
     for outcome in ["sent", "failed", "dropped"] {
         counter!("kitbag_trace_spans_total", "outcome" => outcome).increment(0);
     }
+    describe_counter!("kitbag_nodes_declared_dead_total", "Nodes that this one declared dead");
+    counter!("kitbag_nodes_declared_dead_total").increment(0);
+    describe_counter!(
+        "kitbag_leases_lost_total",
+        "Leases that this node lost because it was declared dead, with its own"
+    );
+    counter!("kitbag_leases_lost_total").increment(0);
+    describe_counter!(
+        "kitbag_requests_passed_on_total",
+        "Requests that another node had to answer, by what became of them"
+    );
+    for outcome in ["answered", "tried_again", "unreachable"] {
+        passed_on(outcome, 0);
+    }
+    describe_counter!(
+        "kitbag_bucket_errors_total",
+        "Requests that the blob store did not answer, or answered with an error of its own"
+    );
+    counter!("kitbag_bucket_errors_total").increment(0);
+    describe_gauge!("kitbag_nodes", "Nodes of the installation as this one sees them, with itself");
+    describe_gauge!(
+        "kitbag_blob_cache_bytes",
+        Unit::Bytes,
+        "Copies of blobs from the bucket, as far as they were counted"
+    );
+    describe_gauge!("kitbag_calls_unrecorded", "What happened to calls and is not written into the database yet");
     describe_gauge!("kitbag_draining", "1 while the server stops");
     describe_gauge!("kitbag_calls_queued", "Calls that run or wait for their turn");
     describe_gauge!("kitbag_calls_queue_limit", "How many that may be");
@@ -129,6 +155,21 @@ pub fn register() {
     describe_gauge!("process_max_fds", "How many that may be");
     describe_gauge!("process_cpu_seconds_total", Unit::Seconds, "Processor time of the server itself");
     describe_gauge!("process_start_time_seconds", Unit::Seconds, "When it started");
+}
+
+/// Something became of a request that another node had to answer.
+pub(crate) fn passed_on(outcome: &'static str, times: u64) {
+    counter!("kitbag_requests_passed_on_total", "outcome" => outcome).increment(times);
+}
+
+/// This node said that another is dead.
+pub(crate) fn declared_dead() {
+    counter!("kitbag_nodes_declared_dead_total").increment(1);
+}
+
+/// This node was declared dead, and lost what it held.
+pub(crate) fn lost(leases: usize) {
+    counter!("kitbag_leases_lost_total").increment(leases as u64);
 }
 
 /// Looks at everything that is a state and not a count.
@@ -158,6 +199,12 @@ pub(crate) async fn look(app: &App) {
         gauge!("kitbag_agent_runs", "state" => "waiting").set(waiting as f64);
         gauge!("kitbag_agent_runs", "state" => "held").set(held as f64);
     }
+    let (alive, late) = app.nodes().counts();
+    gauge!("kitbag_nodes", "state" => "alive").set(number(alive));
+    gauge!("kitbag_nodes", "state" => "late").set(number(late));
+    counter!("kitbag_bucket_errors_total").absolute(kitbag_bucket::failures());
+    gauge!("kitbag_blob_cache_bytes").set(app.workspaces().cache_bytes() as f64);
+    gauge!("kitbag_calls_unrecorded").set(number(app.store().unrecorded()));
     let data = app.settings().data.clone();
     // Files of the kernel, and of a disk that may be slow.
     let _ = tokio::task::spawn_blocking(move || {

@@ -467,6 +467,43 @@ pub fn check_master_key(data: &Path, given: Option<&Secret>) -> Result<(), Vault
     Vault::open(data, given).map(drop)
 }
 
+/// Why a server does not become one of several.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongKey {
+    /// What one node seals, the others could not open, and none would take another for a node.
+    #[error(
+        "this server's master key ({ours}) is not the one that the servers of this database have ({theirs}). Give each of them the same \
+         KITBAG_MASTER_KEY, or the same file master.key in its data folder; to change the key, put the new one in front of the old one \
+         at all of them and run `kitbag admin reseal`"
+    )]
+    Other {
+        /// The names of the keys here.
+        ours: String,
+        /// That of the installation's.
+        theirs: String,
+    },
+    /// The key cannot be read.
+    #[error("the master key cannot be used: {0}")]
+    Vault(String),
+    /// The database cannot be asked.
+    #[error(transparent)]
+    Store(#[from] kitbag_store::StoreError),
+}
+
+impl crate::app::App {
+    /// Looks whether this server has the installation's master key, if others are to reach it. The first of all says which one that is.
+    pub async fn check_shared_key(&self) -> Result<(), WrongKey> {
+        let (Some(nodes), Some(_)) = (self.store().nodes(), &self.settings().nodes.advertise) else { return Ok(()) };
+        let vault = self.servers().vault().await.map_err(|error| WrongKey::Vault(error.to_string()))?;
+        let theirs = nodes.master_key(&vault.key_id().to_string()).await?;
+        let ours: Vec<String> = vault.key_ids().map(|id| id.to_string()).collect();
+        match ours.contains(&theirs) {
+            true => Ok(()),
+            false => Err(WrongKey::Other { ours: ours.join(", "), theirs }),
+        }
+    }
+}
+
 /// What a server is started from, as all nodes know it.
 fn mark(org: &OrgId, one: &Installed, server: &InstalledServer) -> String {
     let launch = server.server.launch.fingerprint();

@@ -1,4 +1,5 @@
-//! The end of a chat: its rows, and then its folder and its bytes. What is cut off in between is finished by the next start.
+//! The end of a chat: its rows, and then its folder and its bytes. What is cut off in between is finished by the next start on that data folder, and
+//! what is in a bucket by any node.
 
 use std::sync::PoisonError;
 
@@ -43,6 +44,10 @@ impl Lease {
             if workspaces.storage.is_shared() || workspaces.exists(org, *chat) {
                 lease.with_home(clear::doom).await?;
             }
+            // The folder with that mark may be lost, with all that this machine knows. What is in the bucket is not.
+            if workspaces.storage.is_shared() {
+                tx.leave_bytes(*chat).await?;
+            }
             tx.commit().await?;
             workspaces.nodes.forget_chat(org, *chat);
             lease.step("chat deleted")?;
@@ -62,9 +67,14 @@ impl Lease {
         let (meter, _) = self.0.workspaces.metered(&self.0.org).await?;
         let is_shared = self.0.workspaces.storage.is_shared();
         if let Err(error) = self.remove_shared(&meter).await {
-            // The chat is gone, and its mark stays: the next start takes the rest.
+            // The chat is gone, and its mark stays: whoever looks next takes the rest.
             tracing::warn!(%error, chat = %self.0.chat, "the bytes of a deleted chat are still in the bucket");
             return Ok(());
+        }
+        if is_shared {
+            let mut tx = self.0.workspaces.store.write(&self.0.org).await?;
+            tx.forget_bytes(self.0.chat).await?;
+            tx.commit().await?;
         }
         self.with_home(move |home| {
             // What cannot be counted is counted anew when somebody is refused.

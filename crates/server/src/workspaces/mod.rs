@@ -41,6 +41,9 @@ use lease::Right;
 pub(crate) use run::{Ended, RunEndError};
 pub(crate) use upload::Upload;
 
+/// So many deleted chats of an organisation are looked at in a row.
+const MOST_LEFT: u32 = 1000;
+
 /// So many workspaces are kept open when nobody uses them.
 const IDLE: usize = 64;
 
@@ -177,6 +180,11 @@ impl Workspaces {
         (open.len(), open.values().filter(|slot| slot.turn.try_lock().is_err()).count())
     }
 
+    /// How much the copies of blobs take that are in the bucket.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.storage.cached()
+    }
+
     /// Whether the chat has ever used its workspace here.
     pub(crate) fn exists(&self, org: &OrgId, chat: ChatId) -> bool {
         self.home(org, chat).is_dir()
@@ -248,11 +256,30 @@ impl Workspaces {
             });
             let chats = doomed.iter().filter_map(|home| home.file_name()?.to_str()?.parse::<ChatId>().ok());
             for chat in chats {
-                let finished = async { self.lease(&org, chat).await?.finish_deletion().await };
-                if let Err(error) = finished.await {
-                    tracing::warn!(%chat, %error, "the folder of a deleted chat could not be removed");
-                }
+                self.finish_deletion(&org, chat).await;
             }
+        }
+    }
+
+    /// Removes from the bucket what deleted chats left there, whichever node deleted them. Two that do it at once do it twice.
+    pub(crate) async fn finish_deletions_anywhere(&self) -> Result<(), WorkspaceError> {
+        if !self.storage.is_shared() {
+            return Ok(());
+        }
+        for org in self.store.system().await?.organization_ids().await? {
+            // Those that cannot be removed now stay for the next time, and are looked at again.
+            let left = self.store.read_beside(&org).await?.bytes_left(MOST_LEFT).await?;
+            for chat in left {
+                self.finish_deletion(&org, chat).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish_deletion(&self, org: &OrgId, chat: ChatId) {
+        let finished = async { self.lease(org, chat).await?.finish_deletion().await };
+        if let Err(error) = finished.await {
+            tracing::warn!(%chat, %error, "what a deleted chat left could not be removed");
         }
     }
 

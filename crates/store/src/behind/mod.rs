@@ -58,6 +58,11 @@ impl Default for Behind {
 }
 
 impl Behind {
+    /// How many lines wait.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.0.unwritten.load(Ordering::SeqCst)
+    }
+
     /// A call was asked for, in a message of its own. Whether it was taken: while what waits cannot be written, nothing is.
     pub(crate) async fn asked(&self, database: &Database, org: &OrgId, call: Arc<ToolCall>, node: &Arc<str>) -> bool {
         let queue = self.queue(org);

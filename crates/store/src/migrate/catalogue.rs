@@ -60,6 +60,8 @@ pub(crate) fn all() -> &'static [Migration] {
         23 "0023_server_leases",
         24 "0024_keys_first",
         25 "0025_oldest_program" survived by 24,
+        26 "0026_owner_reads_people" survived by 24,
+        27 "0027_for_any_machine" survived by 24,
     ]
 }
 

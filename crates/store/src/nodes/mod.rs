@@ -5,6 +5,7 @@
 mod alone;
 mod budgets;
 mod chats;
+mod left;
 mod servers;
 mod told;
 

@@ -19,7 +19,11 @@ pub(super) async fn look(config: &Config) -> Vec<Check> {
         }
     };
     let mut checks = match inspect(url).await {
-        Ok(found) => told(&found),
+        Ok(found) => {
+            let mut checks = told(&found);
+            checks.extend(addresses(config, &found).await);
+            checks
+        }
         Err(error) => {
             vec![Check::wrong("database", Verdict::Bad, error.to_string(), "look whether it runs, and at its log")]
         }
@@ -38,6 +42,35 @@ async fn bytes(config: &Config) -> Check {
         Ok(()) => Check::good("bytes", "the bucket answers"),
         Err(error) => Check::wrong("bytes", Verdict::Bad, error.to_string(), "look at its address and credentials"),
     }
+}
+
+/// Whether each node is where it says that others reach it. Asked from here, which should be where a node is.
+async fn addresses(config: &Config, found: &Inspection) -> Option<Check> {
+    let nodes = found.nodes.as_ref()?.iter().filter(|node| node.is_alive);
+    let named: Vec<_> = nodes.filter_map(|node| Some((node, node.address.as_deref()?))).collect();
+    if named.is_empty() {
+        return None;
+    }
+    let asked: Vec<_> = named.iter().map(|(node, address)| (node.id.as_str(), *address)).collect();
+    let (data, given) = (&config.settings.data, config.settings.servers.master_key.as_ref());
+    let wrong = match kitbag_server::ping(data, given, &asked).await {
+        Ok(Some(wrong)) => wrong,
+        Ok(None) => {
+            let found = "not asked: there is no master key here";
+            let advice = "run it with the KITBAG_MASTER_KEY that the servers have";
+            return Some(Check::wrong("addresses", Verdict::Missing, found, advice));
+        }
+        Err(error) => {
+            let advice = "give the key that the servers have";
+            return Some(Check::wrong("addresses", Verdict::Bad, error.to_string(), advice));
+        }
+    };
+    let advice = "give each node an --advertise at which the other machines reach just that one (not localhost, not the balancer), let nodes \
+                  through the firewall, and give all the same KITBAG_MASTER_KEY";
+    Some(match wrong.is_empty() {
+        true => Check::good("addresses", format!("all {} answer, and are who they say", named.len())),
+        false => Check::wrong("addresses", Verdict::Bad, wrong.join("; "), advice),
+    })
 }
 
 fn told(found: &Inspection) -> Vec<Check> {

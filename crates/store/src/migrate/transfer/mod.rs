@@ -1,10 +1,13 @@
 //! All rows of one database to another, whatever kind each is: as they are, all of them or none, and then compared.
 //!
-//! It is the owner's work, with nobody serving: row-level security is let go of inside a transaction that ends with it in force again, or is
-//! rolled back.
+//! It is the owner's work. Whatever is only read is read as it was at one moment, organisation by organisation, and nobody waits for that. For the
+//! database that is filled row-level security is let go of inside a transaction that ends with it in force again, or is rolled back; nobody serves it
+//! meanwhile.
 
 mod side;
 mod value;
+
+use std::collections::HashSet;
 
 use kitbag_model::{ChatId, ContentHash, OrgId, ToolsetId};
 
@@ -23,8 +26,11 @@ pub enum TransferError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The role may not do it.
-    #[error("{0}. Give the URL of the role that owns the tables, and stop all servers first")]
+    #[error("{0}. Give the URL of the role that owns the tables")]
     Refused(String),
+    /// Somebody would write what does not go along, or into what is being filled.
+    #[error("servers are alive on the database that rows are to be moved {0}: {nodes}. Stop them first, or wait a lease long for those that were killed", nodes = .1.join(", "))]
+    Alive(&'static str, Vec<String>),
     /// The other one is in use.
     #[error("the database that rows are to be moved to has rows already: {0} in {1}. Give an empty one")]
     Taken(u64, String),
@@ -45,7 +51,7 @@ pub enum TransferError {
 }
 
 /// What the rows of a database name that is kept elsewhere.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
     /// Chats, and the generation that the blobs of each are written into.
     pub chats: Vec<(OrgId, ChatId, u64)>,
@@ -65,8 +71,21 @@ pub struct Summary {
     digest: Digest,
 }
 
-/// A database, seen whole. Unless [`Transfer::fill`] ends, nothing that was done to it remains.
+impl Inventory {
+    /// Whether bytes that it names may be gone by the time of a later one: a chat was deleted or its blobs collected, or a toolset was replaced.
+    pub fn lost_by(&self, later: &Inventory) -> bool {
+        let chats: HashSet<_> = later.chats.iter().collect();
+        let toolsets: HashSet<_> = later.toolsets.iter().collect();
+        let bundles: HashSet<_> = later.bundles.iter().collect();
+        self.chats.iter().any(|chat| !chats.contains(chat))
+            || self.toolsets.iter().any(|toolset| !toolsets.contains(toolset))
+            || self.bundles.iter().any(|bundle| !bundles.contains(bundle))
+    }
+}
+
+/// A database, seen whole, as it was at one moment. Unless [`Transfer::fill`] ends, nothing that was done to it remains.
 pub struct Transfer {
+    location: Location,
     side: Side,
     tables: Vec<Table>,
 }
@@ -76,7 +95,24 @@ impl Transfer {
     pub async fn open(location: &Location) -> Result<Self, TransferError> {
         let mut side = Side::open(location).await?;
         let tables = side.tables().await?;
-        Ok(Self { side, tables })
+        Ok(Self { location: location.clone(), side, tables })
+    }
+
+    /// Opens one that nobody may serve until this is dropped: what is written there now would be left behind.
+    pub async fn open_alone(location: &Location) -> Result<Self, TransferError> {
+        if let Location::Sqlite(_) = location {
+            return Self::open(location).await;
+        }
+        // A look first: to lock them out would keep nodes that live from saying so.
+        let keeps = |alive: Vec<String>| match alive.is_empty() {
+            true => Ok(()),
+            false => Err(TransferError::Alive("from", alive)),
+        };
+        keeps(Side::open(location).await?.alive().await?)?;
+        let mut side = Side::open_locked(location).await?;
+        keeps(side.alive().await?)?;
+        let tables = side.tables().await?;
+        Ok(Self { location: location.clone(), side, tables })
     }
 
     /// What the rows name that is kept elsewhere.
@@ -103,6 +139,10 @@ impl Transfer {
     /// Refuses if there is anything that is not in every new database.
     pub async fn check_empty(&mut self) -> Result<(), TransferError> {
         for one in self.summary().await? {
+            // Who serves it, or did, is told by `check_free`.
+            if one.table == "nodes" {
+                continue;
+            }
             let most = u64::from(OF_THE_FIRST_HOUR.contains(&one.table.as_str()));
             if one.rows > most {
                 return Err(TransferError::Taken(one.rows, one.table));
@@ -112,8 +152,29 @@ impl Transfer {
     }
 
     /// Puts all rows of another database in place of those that are here. What came of it is the same, table by table, or nothing is kept.
-    pub async fn fill(mut self, source: &mut Transfer) -> Result<Vec<Summary>, TransferError> {
+    pub async fn fill(self, source: &mut Transfer) -> Result<Vec<Summary>, TransferError> {
         let wanted = source.summary().await?;
+        let Self { location, side, tables } = self;
+        let mut filled = Self { side: side.loosened(&location).await?, location, tables };
+        filled.check_free().await?;
+        filled.check_empty().await?;
+        filled.fill_loose(source, &wanted).await
+    }
+
+    /// Who serves it, as far as a database knows: on SQLite that is whoever holds the data folder.
+    pub async fn alive(&mut self) -> Result<Vec<String>, TransferError> {
+        self.side.alive().await
+    }
+
+    /// Refuses if somebody serves it.
+    pub async fn check_free(&mut self) -> Result<(), TransferError> {
+        match self.alive().await? {
+            alive if alive.is_empty() => Ok(()),
+            alive => Err(TransferError::Alive("to", alive)),
+        }
+    }
+
+    async fn fill_loose(mut self, source: &mut Transfer, wanted: &[Summary]) -> Result<Vec<Summary>, TransferError> {
         self.side.begin_filling(&self.tables).await?;
         for table in &self.tables {
             let from = source.tables.iter().find(|other| other.name == table.name);

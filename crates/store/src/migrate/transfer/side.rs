@@ -1,6 +1,7 @@
 //! One of the two databases, in a transaction.
 
 use futures_util::TryStreamExt;
+use kitbag_model::{OrgId, Secret};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
@@ -22,7 +23,32 @@ pub(super) struct Table {
 
 pub(super) enum Side {
     Sqlite(SqliteConnection),
-    Postgres(PgConnection, Vec<Reference>),
+    Postgres(PgConnection, Whole),
+}
+
+/// How the owner of PostgreSQL's tables, who is bound by their policies, gets to see all rows.
+pub(super) enum Whole {
+    /// One organisation after the other, in one snapshot. Nobody waits for that.
+    Bound(Vec<OrgId>),
+    /// Policies and references are let go of, under locks that nobody passes.
+    Loose(Vec<Reference>),
+}
+
+/// What a table is read by.
+enum Part {
+    /// All of it.
+    All,
+    /// The rows of one organisation, by this column.
+    Of(&'static str, OrgId),
+}
+
+impl Part {
+    fn select(&self, table: &Table) -> String {
+        match self {
+            Self::All => select(table),
+            Self::Of(column, _) => format!("{} WHERE {column} = $1", select(table)),
+        }
+    }
 }
 
 /// A reference between tables, let go of while rows come in whatever order.
@@ -67,16 +93,38 @@ impl Side {
                 Ok(Self::Sqlite(connection))
             }
             Location::Postgres(url) => {
-                let mut connection = postgres::options(url)?.connect().await.map_err(OpenError::connecting)?;
-                sqlx::query("BEGIN").execute(&mut connection).await?;
-                sqlx::query("SET LOCAL lock_timeout = '5s'").execute(&mut connection).await?;
-                let applied = sqlx::query_as(READ_HISTORY).fetch_all(&mut connection).await?;
-                check(&applied)?;
-                let mut side = Self::Postgres(connection, Vec::new());
-                side.bind_owner(false).await?;
-                Ok(side)
+                let mut connection = connect(url, "REPEATABLE READ").await?;
+                let orgs = see_all(&mut connection).await?;
+                Ok(Self::Postgres(connection, Whole::Bound(orgs)))
             }
         }
+    }
+
+    /// The same, to be filled: with the policies let go of and everything locked.
+    pub(super) async fn loosened(self, location: &Location) -> Result<Self, TransferError> {
+        let Location::Postgres(url) = location else { return Ok(self) };
+        let connection = connect(url, "READ COMMITTED").await?;
+        let mut side = Self::Postgres(connection, Whole::Loose(Vec::new()));
+        side.bind_owner(false).await?;
+        Ok(side)
+    }
+
+    /// As it is read, with nobody coming to serve it meanwhile.
+    pub(super) async fn open_locked(location: &Location) -> Result<Self, TransferError> {
+        let Location::Postgres(url) = location else { return Self::open(location).await };
+        let mut connection = connect(url, "REPEATABLE READ").await?;
+        // Before the first look, which says what moment is seen.
+        sqlx::query("LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE").execute(&mut connection).await?;
+        let orgs = see_all(&mut connection).await?;
+        Ok(Self::Postgres(connection, Whole::Bound(orgs)))
+    }
+
+    /// The nodes that serve it. On SQLite whoever serves holds the data folder.
+    pub(super) async fn alive(&mut self) -> Result<Vec<String>, TransferError> {
+        const ALIVE: &str = "SELECT id || coalesce(' at ' || address, '') FROM nodes
+            WHERE NOT dead AND expires_at > clock_timestamp() ORDER BY id";
+        let Self::Postgres(connection, _) = self else { return Ok(Vec::new()) };
+        Ok(sqlx::query_scalar(ALIVE).fetch_all(connection).await?)
     }
 
     /// Whether the owner is bound by the policies of its tables. It is, whenever nobody moves rows.
@@ -94,6 +142,18 @@ impl Side {
             done.map_err(|error| TransferError::Refused(error.to_string()))?;
         }
         Ok(())
+    }
+
+    /// What a table has to be read by, so that all of it is seen.
+    fn parts(&self, table: &Table) -> Vec<Part> {
+        let Self::Postgres(_, Whole::Bound(orgs)) = self else { return vec![Part::All] };
+        let has = |column: &str| table.columns.iter().any(|(name, _)| name == column);
+        let column = match table.name.as_str() {
+            "organizations" => "id",
+            _ if has("organization_id") => "organization_id",
+            _ => return vec![Part::All],
+        };
+        orgs.iter().map(|org| Part::Of(column, org.clone())).collect()
     }
 
     pub(super) async fn tables(&mut self) -> Result<Vec<Table>, TransferError> {
@@ -137,22 +197,35 @@ impl Side {
     }
 
     pub(super) async fn inventory(&mut self) -> Result<Inventory, TransferError> {
-        const CHATS: &str = "SELECT organization_id, id, blob_generation FROM chats ORDER BY organization_id, id";
-        const TOOLSETS: &str = "SELECT organization_id, id, generation FROM toolsets WHERE generation IS NOT NULL ORDER BY organization_id, id";
+        const CHATS: &str = "SELECT organization_id, id, blob_generation FROM chats";
+        const TOOLSETS: &str = "SELECT organization_id, id, generation FROM toolsets WHERE generation IS NOT NULL";
         const BUNDLES: &str = "SELECT DISTINCT bundle_sha256 FROM gallery_toolsets WHERE published_at IS NOT NULL";
-        type Rows = (Vec<(String, String, i64)>, Vec<(String, String, String)>, Vec<String>);
-        let (chats, toolsets, bundles): Rows = match self {
-            Self::Sqlite(c) => (
-                sqlx::query_as(CHATS).fetch_all(&mut *c).await?,
-                sqlx::query_as(TOOLSETS).fetch_all(&mut *c).await?,
-                sqlx::query_scalar(BUNDLES).fetch_all(&mut *c).await?,
-            ),
-            Self::Postgres(c, _) => (
-                sqlx::query_as(CHATS).fetch_all(&mut *c).await?,
-                sqlx::query_as(TOOLSETS).fetch_all(&mut *c).await?,
-                sqlx::query_scalar(BUNDLES).fetch_all(&mut *c).await?,
-            ),
+        let mut chats: Vec<(String, String, i64)> = Vec::new();
+        let mut toolsets: Vec<(String, String, String)> = Vec::new();
+        let bundles: Vec<String> = match self {
+            Self::Sqlite(c) => {
+                chats.extend(sqlx::query_as(CHATS).fetch_all(&mut *c).await?);
+                toolsets.extend(sqlx::query_as(TOOLSETS).fetch_all(&mut *c).await?);
+                sqlx::query_scalar(BUNDLES).fetch_all(&mut *c).await?
+            }
+            Self::Postgres(c, Whole::Loose(_)) => {
+                chats.extend(sqlx::query_as(CHATS).fetch_all(&mut *c).await?);
+                toolsets.extend(sqlx::query_as(TOOLSETS).fetch_all(&mut *c).await?);
+                sqlx::query_scalar(BUNDLES).fetch_all(&mut *c).await?
+            }
+            Self::Postgres(c, Whole::Bound(orgs)) => {
+                for org in &*orgs {
+                    // Nothing of another organisation's is in these two, whatever their text says.
+                    bind(c, &Part::Of("organization_id", org.clone())).await?;
+                    chats.extend(sqlx::query_as(CHATS).fetch_all(&mut *c).await?);
+                    toolsets.extend(sqlx::query_as(TOOLSETS).fetch_all(&mut *c).await?);
+                }
+                // What is published, everybody sees.
+                sqlx::query_scalar(BUNDLES).fetch_all(&mut *c).await?
+            }
         };
+        chats.sort();
+        toolsets.sort();
         let bad =
             |table: &str, column: &str| TransferError::Value { table: table.to_owned(), column: column.to_owned() };
         let mut inventory = Inventory::default();
@@ -177,6 +250,7 @@ impl Side {
         table: &Table,
         take: &mut (dyn FnMut(Vec<Value>) + Send),
     ) -> Result<(), TransferError> {
+        let parts = self.parts(table);
         match self {
             Self::Sqlite(connection) => {
                 let mut rows = sqlx::query(AssertSqlSafe(select(table))).fetch(connection);
@@ -185,9 +259,12 @@ impl Side {
                 }
             }
             Self::Postgres(connection, _) => {
-                let mut rows = sqlx::query(AssertSqlSafe(select(table))).fetch(connection);
-                while let Some(row) = rows.try_next().await? {
-                    take(of_postgres(&row, table)?);
+                for part in parts {
+                    bind(connection, &part).await?;
+                    let mut rows = of(part.select(table), &part).fetch(&mut *connection);
+                    while let Some(row) = rows.try_next().await? {
+                        take(of_postgres(&row, table)?);
+                    }
                 }
             }
         }
@@ -196,7 +273,7 @@ impl Side {
 
     /// Every row of a table goes into that of another database.
     pub(super) async fn pour(&mut self, from: &Table, into: &mut Side, table: &Table) -> Result<(), TransferError> {
-        let sql = insert(table);
+        let (sql, parts) = (insert(table), self.parts(from));
         match self {
             Self::Sqlite(connection) => {
                 let mut rows = sqlx::query(AssertSqlSafe(select(from))).fetch(connection);
@@ -205,9 +282,12 @@ impl Side {
                 }
             }
             Self::Postgres(connection, _) => {
-                let mut rows = sqlx::query(AssertSqlSafe(select(from))).fetch(connection);
-                while let Some(row) = rows.try_next().await? {
-                    into.insert(&sql, table, of_postgres(&row, from)?).await?;
+                for part in parts {
+                    bind(connection, &part).await?;
+                    let mut rows = of(part.select(from), &part).fetch(&mut *connection);
+                    while let Some(row) = rows.try_next().await? {
+                        into.insert(&sql, table, of_postgres(&row, from)?).await?;
+                    }
                 }
             }
         }
@@ -235,7 +315,7 @@ impl Side {
 
     /// Clears the tables, and lets go of references: rows come in whatever order.
     pub(super) async fn begin_filling(&mut self, tables: &[Table]) -> Result<(), TransferError> {
-        if let Self::Postgres(connection, references) = self {
+        if let Self::Postgres(connection, Whole::Loose(references)) = self {
             let found: Vec<(String, String, String)> = sqlx::query_as(
                 "SELECT conrelid::regclass::text, quote_ident(conname), pg_get_constraintdef(oid) FROM pg_constraint
                  WHERE contype = 'f' AND connamespace = 'public'::regnamespace",
@@ -260,7 +340,7 @@ impl Side {
 
     /// Takes the references up again, which proves that all lead somewhere, has the policies in force, and commits.
     pub(super) async fn end_filling(mut self) -> Result<(), TransferError> {
-        if let Self::Postgres(connection, references) = &mut self {
+        if let Self::Postgres(connection, Whole::Loose(references)) = &mut self {
             for Reference { table, name, definition } in references.drain(..) {
                 let sql = format!("ALTER TABLE {table} ADD CONSTRAINT {name} {definition}");
                 sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *connection).await?;
@@ -282,6 +362,54 @@ impl Side {
             }
         }
         Ok(())
+    }
+}
+
+/// Begins a transaction. What is read repeatably is all as it was at one moment, however long it takes.
+async fn connect(url: &Secret, isolation: &'static str) -> Result<PgConnection, TransferError> {
+    // Neither a statement nor the pause while bytes are sent has an end by the clock: this is one connection, and nobody waits for it.
+    const SESSION: &str =
+        "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '5s'";
+    let mut connection = postgres::options(url)?.connect().await.map_err(OpenError::connecting)?;
+    sqlx::raw_sql(SESSION).execute(&mut connection).await?;
+    sqlx::query(AssertSqlSafe(format!("BEGIN ISOLATION LEVEL {isolation}"))).execute(&mut connection).await?;
+    Ok(connection)
+}
+
+/// Checks the schema and that this role sees everything, and says which organisations there are.
+async fn see_all(connection: &mut PgConnection) -> Result<Vec<OrgId>, TransferError> {
+    let applied = sqlx::query_as(READ_HISTORY).fetch_all(&mut *connection).await?;
+    check(&applied)?;
+    let sees: bool = sqlx::query_scalar(
+        "SELECT (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user)
+             OR 3 = (SELECT count(*) FROM pg_policy p, unnest(p.polroles) AS role
+                     WHERE p.polname = 'kitbag_owner_select' AND pg_has_role(role, 'USAGE'))",
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if !sees {
+        let role: String = sqlx::query_scalar("SELECT current_user::text").fetch_one(&mut *connection).await?;
+        return Err(TransferError::Refused(format!("the role {role} does not see all rows")));
+    }
+    sqlx::query("SELECT set_config('kitbag.system', 'on', TRUE)").execute(&mut *connection).await?;
+    let orgs: Vec<String> =
+        sqlx::query_scalar("SELECT id FROM organizations ORDER BY id").fetch_all(&mut *connection).await?;
+    let settings = "SELECT set_config('kitbag.system', '', TRUE), set_config('kitbag.owner', 'on', TRUE)";
+    sqlx::query(settings).execute(connection).await?;
+    let bad = |_| TransferError::Value { table: "organizations".to_owned(), column: "id".to_owned() };
+    orgs.iter().map(|org| org.parse().map_err(bad)).collect()
+}
+
+async fn bind(connection: &mut PgConnection, part: &Part) -> Result<(), sqlx::Error> {
+    let Part::Of(_, org) = part else { return Ok(()) };
+    sqlx::query("SELECT set_config('kitbag.org', $1, TRUE)").bind(org.as_str()).execute(connection).await.map(drop)
+}
+
+fn of(sql: String, part: &Part) -> Query<'static, Postgres, PgArguments> {
+    let query = sqlx::query(AssertSqlSafe(sql));
+    match part {
+        Part::All => query,
+        Part::Of(_, org) => query.bind(org.as_str().to_owned()),
     }
 }
 
