@@ -1,6 +1,7 @@
 //! Tools in containers, with podman as the engine and images made of files of this machine.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod built;
 mod faults;
 mod fetched;
 mod kit;
