@@ -63,11 +63,16 @@ pub(crate) fn engine() -> Podman {
 
 pub(crate) fn serve(database: &TestDatabase, podman: &Podman, more: &[&str]) -> Server {
     let program = Program::on(env!("CARGO_BIN_EXE_kitbag"), database)
-        .env("DOCKER_HOST", &podman.host())
+        .env("DOCKER_HOST", engine)
         .env("MY_API_TOKEN", "good-morning-secret");
     let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
     args.extend(more);
     Server::start_program(&program, database.data(), &args)
+    serve_at(database, &podman.host(), more)
+}
+
+/// The same with what listens there as its engine.
+pub(crate) fn serve_at(database: &TestDatabase, engine: &str, more: &[&str]) -> Server {
 }
 
 /// Ends a server as its owner does.

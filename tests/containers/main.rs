@@ -5,6 +5,7 @@ mod built;
 mod faults;
 mod fetched;
 mod kit;
+mod limits;
 mod pinned;
 mod shared;
 mod speaking;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kitbag_container::{Engine, EngineError, HOME_LABEL, NODE_LABEL, sockets};
+use kitbag_container::{Engine, EngineError, HOME_LABEL, NODE_LABEL, Unlimited, sockets};
 use kitbag_guard::keeper::SharedKeeper;
 use kitbag_model::{ContainerTool, InstalledContainer, OrgId, ServerId, ToolsetId};
 use kitbag_runner::Places;
@@ -86,8 +86,10 @@ struct Inner {
     /// Whether what a server left that worked in this data folder before was removed.
     swept: AtomicBool,
     warm: Warm,
-    /// How the engine was when somebody last looked: why there is none, and when that was.
-    seen: Mutex<Option<(Option<String>, Instant)>>,
+    /// Whether an engine that cannot limit memory or processes is refused for `local`, too.
+    requires_limits: bool,
+    /// How the engine was when somebody last looked.
+    seen: Mutex<Option<Seen>>,
     /// Who finds out which image a container is, and who could not.
     under_way: UnderWay,
     /// How many images are fetched or built at a time.
@@ -105,6 +107,13 @@ struct Known {
     engine: Option<Engine>,
     /// Where it listens. From then on it is that one: another one, which answers while it is away for a moment, has none of its containers
     /// and images.
+/// How the engine was when somebody looked.
+struct Seen {
+    /// What it cannot limit, or why there is none.
+    found: Result<Unlimited, String>,
+    at: Instant,
+}
+
     socket: Option<PathBuf>,
 }
 
@@ -155,6 +164,7 @@ impl Containers {
             ContainersFor::Nobody => Some("containers are switched off on this server"),
             ContainersFor::Local if *org != OrgId::local() => {
                 Some("containers are not for organisations that share this server, unless its operator says so")
+            requires_limits: settings.calls.require_sandbox,
             }
             _ => None,
         }
@@ -165,15 +175,19 @@ impl Containers {
         if let Some(refusal) = self.refusal(org) {
             return Some(refusal.to_owned());
         }
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|(problem, _)| problem.clone())
+        let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match &seen.as_ref()?.found {
+            Ok(unlimited) => self.check_limits(org, *unlimited).err().map(|error| error.to_string()),
+            Err(problem) => Some(problem.clone()),
+        }
     }
 
     /// Looks whether there is an engine, unless somebody did a moment ago.
     pub(crate) async fn look(&self, org: &OrgId) {
-        let is_fresh = |seen: &(Option<String>, Instant)| seen.1.elapsed() < BELIEVED;
+        let is_fresh = |seen: &Seen| seen.at.elapsed() < BELIEVED;
         let fresh = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(is_fresh);
         if !fresh && self.refusal(org).is_none() && tokio::time::timeout(LOOK, self.engine()).await.is_err() {
-            self.saw(Some("the container engine does not answer".to_owned()));
+            self.saw(Err("the container engine does not answer".to_owned()));
         }
     }
 
@@ -183,7 +197,7 @@ impl Containers {
         if let Some(engine) = known.engine.as_ref()
             && engine.is_there().await
         {
-            self.saw(None);
+            self.saw(Ok(engine.unlimited()));
             return Ok(engine.clone());
         }
         known.engine = None;
@@ -195,7 +209,7 @@ impl Containers {
             Ok(sockets) => Engine::find(&sockets).await,
             Err(error) => Err(error),
         };
-        self.saw(found.as_ref().err().map(ToString::to_string));
+        self.saw(found.as_ref().map(Engine::unlimited).map_err(ToString::to_string));
         let engine = found?;
         known.socket = Some(engine.socket().to_owned());
         // Once: an engine that was away for a moment comes back with containers that are wanted.
@@ -211,8 +225,21 @@ impl Containers {
         Ok(engine)
     }
 
-    fn saw(&self, problem: Option<String>) {
-        *self.0.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((problem, Instant::now()));
+    /// The engine, for what containers of an organisation do there.
+    pub(super) async fn engine_for(&self, org: &OrgId) -> Result<Engine, EngineError> {
+        let engine = self.engine().await?;
+        self.check_limits(org, engine.unlimited())?;
+        Ok(engine)
+    }
+
+    /// Refuses an engine that cannot hold its containers, as a sandbox that cannot be had is: the operator may say otherwise for their own calls, and for
+    /// nobody else's.
+    fn check_limits(&self, org: &OrgId, unlimited: Unlimited) -> Result<(), EngineError> {
+        if self.0.requires_limits || *org != OrgId::local() { unlimited.check() } else { Ok(()) }
+    }
+
+    fn saw(&self, found: Result<Unlimited, String>) {
+        *self.0.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Seen { found, at: Instant::now() });
     }
 
     /// Removes what a killed server left. Only for whoever has the data folder alone.

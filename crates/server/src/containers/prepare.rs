@@ -107,7 +107,9 @@ impl PrepareError {
     pub(super) fn lasts(&self) -> bool {
         match self {
             Self::Bad(_) => true,
-            Self::Engine(error) => !matches!(error, EngineError::None(_) | EngineError::Away(_)),
+            Self::Engine(error) => {
+                !matches!(error, EngineError::None(_) | EngineError::Away(_) | EngineError::Unlimited(_))
+            }
             _ => false,
         }
     }
@@ -210,7 +212,7 @@ impl Containers {
         if one.settled().is_none() {
             return Ok(Looked::Open(one.fingerprint()));
         }
-        let engine = self.engine().await?;
+        let engine = self.engine_for(org).await?;
         match self.there(&engine, org, toolset, &one).await? {
             Some(found) => {
                 // It is the one: if its name meant another one for a while, that is over.
@@ -227,7 +229,7 @@ impl Containers {
         for _ in 0..TRIES {
             // Somebody else may have done it, at another node too.
             let (now, one) = self.read(org, toolset, id).await?;
-            let engine = self.engine().await?;
+            let engine = self.engine_for(org).await?;
             let found = match self.there(&engine, org, toolset, &one).await? {
                 Some(found) => found,
                 None => match &one.container.source {

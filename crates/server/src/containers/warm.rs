@@ -182,7 +182,7 @@ impl Containers {
         values: Values,
         made_of: String,
     ) -> Result<Staying, CallError> {
-        let engine = self.engine().await.map_err(|error| unavailable(error.to_string()))?;
+        let engine = self.engine_for(around.org).await.map_err(|error| unavailable(error.to_string()))?;
         let name = Uuid::now_v7().to_string();
         let place = self.0.places.make(&name, around.workspace, *around.org != OrgId::local()).await;
         let place = place.map_err(unavailable)?;
