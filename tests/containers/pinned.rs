@@ -84,6 +84,47 @@ async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
     let yaml = "id: app\nname: App\nversion: \"1.0.0\"\ncontainers:\n  - {id: box, build: box}\n";
     let made = SCRIPT.replace("'not JSON'", "'\"built\"'");
     let packed = |made: &str| bundle(&[("toolset.yaml", yaml), ("box/Containerfile", &recipe), ("box/made", made)]);
+/// What is wrong with one container keeps nobody from the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_container_is_prepared_for_itself() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let server = serve(&database, &podman, &[]);
+    let yaml = manifest(&["nothing"], "", LABELLED).replace(&format!("image: {IMAGE}"), "image: 127.0.0.1:9/none:1");
+    podman.image("localhost/second:1", &[("bin/tool", SCRIPT)], &[SECOND]);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &yaml)])).await.expect(201);
+    let refused = server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await;
+    refused.expect_error(503, "UNAVAILABLE");
+    assert!(refused.body["message"].as_str().unwrap().contains("127.0.0.1:9/none:1"), "{:?}", refused.body);
+    let detail = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
+    assert!(detail["containers"][1]["imageId"].is_string(), "{detail}");
+    assert_eq!(call(&server, &new_chat(&server).await, "later").await["status"], "success");
+}
+
+/// The engine is away when somebody trusts a toolset whose tools its image names, and still when the server is started again: they come when it does.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_had_is_tried_again_without_anybody_asking() {
+    let (mut podman, database) = (engine(), TestDatabase::sqlite());
+    podman.image("localhost/second:1", &[("bin/tool", SCRIPT)], &[SECOND]);
+    let mut server = serve(&database, &podman, &[]);
+    podman.kill();
+    let yaml = format!("id: app\nname: App\nversion: \"1.0.0\"\ncontainers:\n{LABELLED}");
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &yaml)])).await.expect(201);
+    crate::kit::stop(&mut server);
+    let server = serve(&database, &podman, &[]);
+    podman.again();
+    let end = Instant::now() + Duration::from_secs(60);
+    while !server.get(TOOLS).await.expect(200).to_string().contains("app:later") {
+        assert!(Instant::now() < end, "nobody looks for its image");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(call(&server, &new_chat(&server).await, "later").await["status"], "success");
+}
+
+/// A container whose tools stand in its image's label, and that.
+const LABELLED: &str = "  - {id: second, image: \"localhost/second:1\"}\n";
+const SECOND: &str =
+    r#"LABEL io.kitbag.tools=[{"id":"later","input_schema":{"type":"object"},"command":["/bin/tool","nothing"]}]"#;
+
     import(&server, "", packed(&made)).await.expect(201);
     server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
     assert!(!podman.images(&[]).contains("kitbag-app-box"), "nothing is built before somebody trusts it");

@@ -9,8 +9,9 @@ mod prepare;
 mod under_way;
 mod warm;
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -98,6 +99,10 @@ struct Inner {
     fetching_of: Turns<OrgId>,
     /// When images that nobody needs were last looked for.
     collected: Mutex<Option<Instant>>,
+    /// Toolsets that are trusted while the images of some of their containers could not be had.
+    open: Mutex<HashSet<(OrgId, ToolsetId)>>,
+    /// Who tries that again.
+    trying: tokio::sync::Mutex<()>,
 }
 
 /// What is known of the engine.
@@ -164,6 +169,8 @@ impl Containers {
             ContainersFor::Nobody => Some("containers are switched off on this server"),
             ContainersFor::Local if *org != OrgId::local() => {
                 Some("containers are not for organisations that share this server, unless its operator says so")
+            open: Mutex::default(),
+            trying: tokio::sync::Mutex::default(),
             requires_limits: settings.calls.require_sandbox,
             }
             _ => None,

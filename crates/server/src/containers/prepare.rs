@@ -128,22 +128,14 @@ impl Containers {
         tokio::time::timeout(SOON, self.get(org, toolset, id, true)).await.map_err(busy)?
     }
 
-    /// The image of a container, which must be the one that was trusted. It is fetched or built if it is not there.
-    pub(crate) async fn prepare(
+    /// The image of a container, which must be the one that was trusted. It is fetched or built if it is not there. `patiently` says that what failed a
+    /// moment ago is not tried again.
+    pub(super) async fn get(
         &self,
         org: &OrgId,
         toolset: &ToolsetId,
         id: &ServerId,
-    ) -> Result<Prepared, PrepareError> {
-        self.get(org, toolset, id, false).await
-    }
-
-    async fn get(
-        &self,
-        org: &OrgId,
-        toolset: &ToolsetId,
-        id: &ServerId,
-        for_call: bool,
+        patiently: bool,
     ) -> Result<Prepared, PrepareError> {
         let which = (org.clone(), toolset.clone(), id.clone());
         for _ in 0..TRIES {
@@ -159,7 +151,7 @@ impl Containers {
                     return Err(error);
                 }
             };
-            if for_call && let Some(error) = self.0.under_way.failed_lately(&which, &made_of) {
+            if patiently && let Some(error) = self.0.under_way.failed_lately(&which, &made_of) {
                 return Err(error);
             }
             self.obtained(which.clone(), made_of).await?;

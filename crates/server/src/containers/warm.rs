@@ -211,7 +211,8 @@ impl Containers {
         Ok(Staying { resident, place, made_of, tools, redactor, used: Instant::now() })
     }
 
-    /// Ends those that nobody called for long, and removes what could not be removed because the engine was away.
+    /// Ends those that nobody called for long, removes what could not be removed because the engine was away, and looks again for images that could
+    /// not be had.
     pub(crate) async fn end_idle(&self) {
         if Engine::has_left()
             && let Ok(engine) = self.engine().await
@@ -219,6 +220,7 @@ impl Containers {
             engine.remove_left().await;
         }
         self.collect().await;
+        self.try_again();
         self.end_all(self.0.warm.all(|_, one| one.used.elapsed() > IDLE || one.resident.is_closed())).await;
     }
 
