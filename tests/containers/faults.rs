@@ -237,6 +237,38 @@ async fn an_engine_that_dies_costs_the_call_alone() {
     assert_eq!(call(&server, &chat, "nothing").await["status"], "success");
 }
 
+/// A copy of a data folder, as somebody makes one to try something, has its name; what the original runs is not its to remove.
+#[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::disallowed_methods, reason = "whoever copies it does so with this")]
+async fn a_copied_data_folder_leaves_the_originals_containers_alone() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let mut server = serve(&database, &podman, &[]);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["hang", "nothing"], "", ""))]))
+        .await
+        .expect(201);
+    let chat = new_chat(&server).await;
+    assert_eq!(call(&server, &chat, "nothing").await["status"], "success");
+    crate::kit::stop(&mut server);
+    let beside = tempfile::tempdir().unwrap();
+    let copy = beside.path().join("copy");
+    let copied = std::process::Command::new("cp").arg("-a").arg(database.data()).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    let server = serve(&database, &podman, &[]);
+    let path = format!("{CHATS}/{chat}/tool-calls");
+    let request = server.request(reqwest::Method::POST, &path).header("prefer", "respond-async");
+    let hang = request.json(&json!({ "toolId": "app:hang", "args": {} }));
+    kitbag_testkit::Answer::of(hang).await.expect(202);
+    let end = Instant::now() + Duration::from_secs(60);
+    while podman.running().is_empty() {
+        assert!(Instant::now() < end, "no container");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let program = kitbag_testkit::Program::new(env!("CARGO_BIN_EXE_kitbag"), &copy).env("DOCKER_HOST", &podman.host());
+    let other = kitbag_testkit::Server::start_program(&program, &copy, &["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(call(&other, &new_chat(&other).await, "nothing").await["status"], "success");
+    assert_eq!(podman.running().len(), 1, "the original's is gone");
+}
+
 /// An engine that takes connections and says nothing: lists come, and say so.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_hangs_holds_up_nobody() {

@@ -1,5 +1,6 @@
 //! Which image a container is: the one that was trusted, whatever its name means later; built of a folder that was trusted; tools that it names itself.
 
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use kitbag_testkit::{Podman, TestDatabase};
@@ -39,7 +40,16 @@ async fn an_image_that_changed_is_not_followed_until_it_is_trusted_again() {
     // A yes at an import is one, too.
     podman.image(IMAGE, &[("bin/tool", "#!/bin/sh\necho '\"a fourth\"' > $KITBAG_RESULT_FILE\n")], &[]);
     ask(&server, &chat, "app:nothing", json!({})).await.expect_error(409, "QUARANTINED");
-    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["nothing"], "", ""))])).await.expect(200);
+    import(&server, "?trust=true", packed()).await.expect(200);
+    ask(&server, &chat, "app:nothing", json!({})).await.expect_error(409, "QUARANTINED");
+    let plan = import(&server, "?dryRun=true", packed()).await.expect(200)["containers"][0].clone();
+    assert_eq!(plan["imageId"], shown, "{plan}");
+    let yes = |image: &Value| format!("?trust=true&images={}", json!({ "box": image }).to_string().replace('"', "%22"));
+    for other in [&plan["imageId"], &Value::Null] {
+        import(&server, &yes(other), packed()).await.expect_error(409, "CONFLICT");
+    }
+    import(&server, "?trust=true&images=box", packed()).await.expect_error(400, "BAD_REQUEST");
+    import(&server, &yes(&plan["movedTo"]), packed()).await.expect(200);
     assert_eq!(call(&server, &chat, "nothing").await["result"], "a fourth");
 }
 
@@ -73,17 +83,6 @@ async fn an_image_that_cannot_be_had_is_told() {
     assert_eq!(detail["containers"][0]["problem"], refused.body["message"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
-    let (podman, database) = (engine(), TestDatabase::sqlite());
-    let server = serve(&database, &podman, &[]);
-    let label = r#"[{"id": "nothing", "description": "Does nothing", "input_schema": {"type": "object"}, "command": ["/bin/made", "words"], "renderer": {"type": "code", "content": "$return"}}]"#;
-    let recipe = format!(
-        "FROM {IMAGE}\nCOPY made /bin/made\nRUN [\"/bin/busybox\", \"chmod\", \"755\", \"/bin/made\"]\nLABEL io.kitbag.tools='{label}'\n"
-    );
-    let yaml = "id: app\nname: App\nversion: \"1.0.0\"\ncontainers:\n  - {id: box, build: box}\n";
-    let made = SCRIPT.replace("'not JSON'", "'\"built\"'");
-    let packed = |made: &str| bundle(&[("toolset.yaml", yaml), ("box/Containerfile", &recipe), ("box/made", made)]);
 /// What is wrong with one container keeps nobody from the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_container_is_prepared_for_itself() {
@@ -126,6 +125,17 @@ const SECOND: &str =
     r#"LABEL io.kitbag.tools=[{"id":"later","input_schema":{"type":"object"},"command":["/bin/tool","nothing"]}]"#;
 
     import(&server, "", packed(&made)).await.expect(201);
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let server = serve(&database, &podman, &[]);
+    let label = r#"[{"id": "nothing", "description": "Does nothing", "input_schema": {"type": "object"}, "command": ["/bin/made", "words"], "renderer": {"type": "code", "content": "$return"}}]"#;
+    let recipe = format!(
+        "FROM {IMAGE}\nCOPY made /bin/made\nRUN [\"/bin/busybox\", \"chmod\", \"755\", \"/bin/made\"]\nLABEL io.kitbag.tools='{label}'\n"
+    );
+    let yaml = "id: app\nname: App\nversion: \"1.0.0\"\ncontainers:\n  - {id: box, build: box}\n";
+    let made = SCRIPT.replace("'not JSON'", "'\"built\"'");
+    let packed = |made: &str| bundle(&[("toolset.yaml", yaml), ("box/Containerfile", &recipe), ("box/made", made)]);
     server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
     assert!(!podman.images(&[]).contains("kitbag-app-box"), "nothing is built before somebody trusts it");
     server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);
@@ -181,7 +191,8 @@ async fn images_that_nobody_needs_go_sooner_or_later() {
 
     crate::kit::stop(&mut server);
     let home = std::fs::read_to_string(database.data().join("node")).unwrap();
-    let label = format!("LABEL io.kitbag.built-by={}", home.trim());
+    let place = std::fs::metadata(database.data()).unwrap().ino();
+    let label = format!("LABEL io.kitbag.built-by={}-{place:x}", home.trim());
     podman.image("localhost/kitbag-gone-box:1", &[("bin/tool", SCRIPT)], &[&label]);
     until_there_are(&podman, 1).await;
     let server = serve(&database, &podman, &[]);

@@ -94,7 +94,7 @@ impl Containers {
             command: container.command.clone(),
             env,
             labels: BTreeMap::from([
-                (HOME_LABEL.to_owned(), self.0.nodes.home().to_owned()),
+                (HOME_LABEL.to_owned(), self.0.home.clone()),
                 (NODE_LABEL.to_owned(), self.0.nodes.id().to_string()),
             ]),
             place: kitbag_container::Place {

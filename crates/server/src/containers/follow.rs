@@ -117,7 +117,7 @@ impl Containers {
 
     /// By what images are known that were built here for a toolset. Images are built for `local` alone.
     pub(super) fn labels_of_images(&self, toolset: &ToolsetId) -> HashMap<&'static str, String> {
-        HashMap::from([(BUILDER_LABEL, self.0.nodes.home().to_owned()), (TOOLSET_LABEL, toolset.to_string())])
+        HashMap::from([(BUILDER_LABEL, self.0.home.clone()), (TOOLSET_LABEL, toolset.to_string())])
     }
 
     /// Looks for images that nobody needs, in the background.
@@ -145,7 +145,7 @@ impl Containers {
         let Ok(engine) = self.engine().await else { return };
         *self.0.collected.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         // The images first: of what is installed after they were listed, nothing is among them.
-        let labels = HashMap::from([(BUILDER_LABEL, self.0.nodes.home().to_owned())]);
+        let labels = HashMap::from([(BUILDER_LABEL, self.0.home.clone())]);
         let images = match engine.images_with(&labels).await {
             Ok(images) if images.is_empty() => return,
             Ok(images) => images,

@@ -79,6 +79,8 @@ struct Inner {
     events: Events,
     servers: Servers,
     nodes: Nodes,
+    /// By what this data folder's containers and images are known in the engine.
+    home: String,
     places: Places,
     settings: ContainerSettings,
     /// The most bytes of memory of one call.
@@ -97,12 +99,19 @@ struct Inner {
     fetching: tokio::sync::Semaphore,
     /// Whose, so that one organisation does not take all of that.
     fetching_of: Turns<OrgId>,
-    /// When images that nobody needs were last looked for.
-    collected: Mutex<Option<Instant>>,
     /// Toolsets that are trusted while the images of some of their containers could not be had.
     open: Mutex<HashSet<(OrgId, ToolsetId)>>,
     /// Who tries that again.
     trying: tokio::sync::Mutex<()>,
+    /// When images that nobody needs were last looked for.
+    collected: Mutex<Option<Instant>>,
+}
+
+/// How the engine was when somebody looked.
+struct Seen {
+    /// What it cannot limit, or why there is none.
+    found: Result<Unlimited, String>,
+    at: Instant,
 }
 
 /// What is known of the engine.
@@ -112,13 +121,6 @@ struct Known {
     engine: Option<Engine>,
     /// Where it listens. From then on it is that one: another one, which answers while it is away for a moment, has none of its containers
     /// and images.
-/// How the engine was when somebody looked.
-struct Seen {
-    /// What it cannot limit, or why there is none.
-    found: Result<Unlimited, String>,
-    at: Instant,
-}
-
     socket: Option<PathBuf>,
 }
 
@@ -130,6 +132,12 @@ pub(crate) struct Contained {
     pub(crate) tool: ContainerTool,
     /// The image, by its id at this engine.
     pub(crate) image: String,
+}
+
+/// What a data folder is called in the engine: its name, and where it is on the disk. A copy of it has its name, too, and must not take for its own
+/// what the other one runs.
+fn label_of(home: &str, data: &Path) -> String {
+    std::fs::metadata(data).map_or_else(|_| home.to_owned(), |data| format!("{home}-{:x}", data.ino()))
 }
 
 impl Containers {
@@ -149,16 +157,20 @@ impl Containers {
             events: events.clone(),
             servers: servers.clone(),
             nodes: nodes.clone(),
+            home: label_of(nodes.home(), storage.data()),
             places: Places::new(storage.data().join(PLACES), sandboxes),
             settings: settings.containers,
             memory: settings.calls.tool_memory_bytes,
             engine: tokio::sync::Mutex::default(),
             swept: AtomicBool::new(false),
             warm: Warm::default(),
+            requires_limits: settings.calls.require_sandbox,
             seen: Mutex::default(),
             under_way: UnderWay::default(),
             fetching: tokio::sync::Semaphore::new(AT_A_TIME),
             fetching_of: Mutex::default(),
+            open: Mutex::default(),
+            trying: tokio::sync::Mutex::default(),
             collected: Mutex::default(),
         }))
     }
@@ -169,9 +181,6 @@ impl Containers {
             ContainersFor::Nobody => Some("containers are switched off on this server"),
             ContainersFor::Local if *org != OrgId::local() => {
                 Some("containers are not for organisations that share this server, unless its operator says so")
-            open: Mutex::default(),
-            trying: tokio::sync::Mutex::default(),
-            requires_limits: settings.calls.require_sandbox,
             }
             _ => None,
         }
@@ -221,7 +230,7 @@ impl Containers {
         known.socket = Some(engine.socket().to_owned());
         // Once: an engine that was away for a moment comes back with containers that are wanted.
         if !self.0.swept.load(Ordering::SeqCst) {
-            let left = engine.sweep(HOME_LABEL, self.0.nodes.home()).await?;
+            let left = engine.sweep(HOME_LABEL, &self.0.home).await?;
             self.0.swept.store(true, Ordering::SeqCst);
             if left > 0 {
                 tracing::warn!(containers = left, "containers of a server that was cut off were removed");
