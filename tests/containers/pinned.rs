@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use kitbag_testkit::{Podman, TestDatabase};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kit::{IMAGE, SCRIPT, TOOLS, TOOLSETS, ask, bundle, call, engine, import, manifest, new_chat, serve};
 
@@ -37,7 +37,8 @@ async fn an_image_that_changed_is_not_followed_until_it_is_trusted_again() {
     podman.run(&["tag", "localhost/kept:1", IMAGE]);
     assert_eq!(call(&server, &chat, "nothing").await["result"], "another");
 
-    // A yes at an import is one, too.
+    // A yes at an import is one to the image that its dry run showed, and to no other.
+    let packed = || bundle(&[("toolset.yaml", &manifest(&["nothing"], "", ""))]);
     podman.image(IMAGE, &[("bin/tool", "#!/bin/sh\necho '\"a fourth\"' > $KITBAG_RESULT_FILE\n")], &[]);
     ask(&server, &chat, "app:nothing", json!({})).await.expect_error(409, "QUARANTINED");
     import(&server, "?trust=true", packed()).await.expect(200);
@@ -124,7 +125,6 @@ const LABELLED: &str = "  - {id: second, image: \"localhost/second:1\"}\n";
 const SECOND: &str =
     r#"LABEL io.kitbag.tools=[{"id":"later","input_schema":{"type":"object"},"command":["/bin/tool","nothing"]}]"#;
 
-    import(&server, "", packed(&made)).await.expect(201);
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
     let (podman, database) = (engine(), TestDatabase::sqlite());
@@ -136,6 +136,7 @@ async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
     let yaml = "id: app\nname: App\nversion: \"1.0.0\"\ncontainers:\n  - {id: box, build: box}\n";
     let made = SCRIPT.replace("'not JSON'", "'\"built\"'");
     let packed = |made: &str| bundle(&[("toolset.yaml", yaml), ("box/Containerfile", &recipe), ("box/made", made)]);
+    import(&server, "", packed(&made)).await.expect(201);
     server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await.expect(200);
     assert!(!podman.images(&[]).contains("kitbag-app-box"), "nothing is built before somebody trusts it");
     server.post(&format!("{TOOLSETS}/app/trust"), &json!({})).await.expect(200);

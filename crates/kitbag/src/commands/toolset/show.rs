@@ -159,6 +159,12 @@ fn container_starts(container: &Value) -> Vec<String> {
 }
 
 /// The images of a toolset's containers that are shown, as a yes says them.
+/// Which image a container was and would be, if its name means another one now.
+fn moved(container: &Value) -> Option<String> {
+    let now = container["movedTo"].as_str()?;
+    Some(format!("was {} and is now {}", plain(text(container, "imageId")), plain(now)))
+}
+
 pub(super) fn images(toolset: &Value) -> Value {
     let shown = |one: &Value| if one["movedTo"].is_null() { one["imageId"].clone() } else { one["movedTo"].clone() };
     let each = toolset["containers"].as_array().into_iter().flatten();
@@ -230,6 +236,7 @@ pub(super) fn report(report: &Value) -> String {
         let (id, image) = (text(container, "id"), plain(text(container, "image")));
         lines.push(format!("  container {id} (runs only once it is trusted):\n    {made} {image}"));
         lines.extend(container_starts(container).into_iter().map(|line| format!("    {line}")));
+        lines.extend(moved(container).map(|line| format!("    {line}")));
     }
     for (field, what) in [("unasked", "it wants no question before"), ("permissions", "its tools may use")] {
         let said: Vec<String> =
