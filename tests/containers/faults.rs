@@ -1,5 +1,6 @@
 //! Tools that misbehave, each really: time, memory, processes, words, files of this machine, a server that is killed.
 
+use std::os::linux::net::SocketAddrExt;
 use std::time::{Duration, Instant};
 
 use kitbag_testkit::TestDatabase;
@@ -9,6 +10,13 @@ use serde_json::json;
 use crate::kit::{CHATS, ask, bundle, call, engine, file, import, manifest, new_chat, serve};
 
 const LIMITS: &str = "    limits: {memory: 64m, pids: 30, seconds: 60, cpus: 0.5}\n";
+
+/// Another container, which may reach the network.
+const FAR: &str = "  - id: far
+    image: localhost/kb:1
+    permissions: {network: true}
+    tools: [{id: socket_far, command: [/bin/tool, socket], input_schema: {type: object}}]
+";
 
 /// Another container, which has little time.
 const QUICK: &str = "  - id: quick
@@ -28,10 +36,27 @@ async fn each_is_held_back_and_told_apart() {
     let (podman, database) = (engine(), TestDatabase::sqlite());
     let server = serve(&database, &podman, &[]);
     let words = [
-        "eat", "fork", "flood", "breaths", "look", "link", "words", "crash", "dial", "reap", "large", "nan", "big",
-        "outgrow", "deep",
+        "eat",
+        "fork",
+        "flood",
+        "breaths",
+        "look",
+        "link",
+        "words",
+        "crash",
+        "dial",
+        "reap",
+        "large",
+        "nan",
+        "big",
+        "outgrow",
+        "deep",
+        "socket",
+        "words_for_ever",
     ];
-    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&words, LIMITS, QUICK))])).await.expect(201);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&words, LIMITS, &format!("{QUICK}{FAR}")))]))
+        .await
+        .expect(201);
     let chat = new_chat(&server).await;
 
     // What it sees and may do.
@@ -59,6 +84,17 @@ async fn each_is_held_back_and_told_apart() {
     let reap = ask(&server, &chat, "app:reap", json!({ "data": data })).await.expect(200);
     assert_eq!((&reap["status"], &reap["result"]), (&json!("success"), &json!("none")), "{reap}");
 
+    // A socket without a file, and the server's own process: neither is there, also where the network is.
+    let name = format!("kitbag-test-{}", std::process::id());
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
+    assert!(std::fs::read_to_string("/proc/net/unix").unwrap().contains(&name), "it is there to be seen");
+    for tool in ["app:socket", "app:socket_far"] {
+        let asked = json!({ "name": name, "pid": server.pid().to_string() });
+        let found = ask(&server, &chat, tool, asked).await.expect(200);
+        assert_eq!(found["result"], json!({ "seen": "no", "hit": "no" }), "{tool}: {found}");
+    }
+
     // Memory and processes: its own trouble, and told as what it is.
     let eat = call(&server, &chat, "eat").await;
     assert_eq!(eat["error"]["code"], "TOOL_FAILED", "{eat}");
@@ -77,11 +113,14 @@ async fn each_is_held_back_and_told_apart() {
     assert_eq!(flood["result"], "said", "{flood}");
     assert!(flood["logs"].to_string().len() < 1 << 20);
     let before = peak(&server);
+    let words = call(&server, &chat, "words_for_ever").await;
+    assert_eq!(words["result"], "said", "{words}");
+    assert!(words["logs"].to_string().len() < 1 << 20);
     let breaths = call(&server, &chat, "breaths").await;
     assert_eq!(breaths["result"], "said", "{breaths}");
     assert!(breaths["logs"].to_string().len() < 1 << 20);
     let grown = peak(&server).saturating_sub(before);
-    assert!(grown < 100 << 10, "40 million lines cost {grown} kB");
+    assert!(grown < 100 << 10, "200 MB and 40 million lines cost {grown} kB");
 
     // A result that is a link to a file of this machine, or no JSON.
     let wrong =
@@ -196,6 +235,38 @@ async fn a_call_is_cancelled_and_a_killed_server_leaves_nothing() {
     assert!(!mounts.contains(database.data().to_str().unwrap()), "and nothing is shown any more");
     // The workspace is there and goes on.
     assert_eq!(ask(&server, &chat, "list_files", json!({})).await.expect(200)["status"], "success");
+}
+
+/// A copy of a data folder, as somebody makes one to try something, has its name; what the original runs is not its to remove.
+#[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::disallowed_methods, reason = "whoever copies it does so with this")]
+async fn a_copied_data_folder_leaves_the_originals_containers_alone() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let mut server = serve(&database, &podman, &[]);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["hang", "nothing"], "", ""))]))
+        .await
+        .expect(201);
+    let chat = new_chat(&server).await;
+    assert_eq!(call(&server, &chat, "nothing").await["status"], "success");
+    crate::kit::stop(&mut server);
+    let beside = tempfile::tempdir().unwrap();
+    let copy = beside.path().join("copy");
+    let copied = std::process::Command::new("cp").arg("-a").arg(database.data()).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    let server = serve(&database, &podman, &[]);
+    let path = format!("{CHATS}/{chat}/tool-calls");
+    let request = server.request(reqwest::Method::POST, &path).header("prefer", "respond-async");
+    let hang = request.json(&json!({ "toolId": "app:hang", "args": {} }));
+    kitbag_testkit::Answer::of(hang).await.expect(202);
+    let end = Instant::now() + Duration::from_secs(60);
+    while podman.running().is_empty() {
+        assert!(Instant::now() < end, "no container");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let program = kitbag_testkit::Program::new(env!("CARGO_BIN_EXE_kitbag"), &copy).env("DOCKER_HOST", &podman.host());
+    let other = kitbag_testkit::Server::start_program(&program, &copy, &["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(call(&other, &new_chat(&other).await, "nothing").await["status"], "success");
+    assert_eq!(podman.running().len(), 1, "the original's is gone");
 }
 
 /// An engine that dies while it runs a container, and comes back: the call is over, and the container goes as soon as somebody can remove it.

@@ -23,6 +23,12 @@ case "$1" in
   hang) echo started > started.txt; sleep 1000 ;;
   eat) x=$(yes | head -c 150000000); echo ${#x} > $KITBAG_RESULT_FILE ;;
   fork) i=0; while [ $i -lt 200 ]; do sleep 30 & i=$((i+1)); done; echo '"all of them"' > $KITBAG_RESULT_FILE ;;
+  words_for_ever) # 100 MB on each of both, at once
+    yes "a long line that says nothing" | head -c 104857600 >&2 & yes "a long line that says nothing" | head -c 104857600; wait; echo '"said"' > $KITBAG_RESULT_FILE ;;
+  socket) # a socket without a file, which is the whole machine's where the network is; and the server, by its number
+    args=$(cat); name=$(echo "$args" | sed 's/.*"name":"//;s/".*//'); pid=$(echo "$args" | sed 's/.*"pid":"//;s/".*//')
+    seen=no; grep -q "@$name" /proc/net/unix && seen=yes; hit=no; kill -9 $pid 2>/dev/null && hit=yes
+    echo "{\"seen\": \"$seen\", \"hit\": \"$hit\"}" > $KITBAG_RESULT_FILE ;;
   flood) yes "a long line that says nothing" | head -c 3000000; echo '"said"' > $KITBAG_RESULT_FILE ;;
   breaths) yes "" | head -c 20000000 >&2; yes "" | head -c 20000000; echo '"said"' > $KITBAG_RESULT_FILE ;; # lines without text
   look)
@@ -62,8 +68,13 @@ pub(crate) fn engine() -> Podman {
 }
 
 pub(crate) fn serve(database: &TestDatabase, podman: &Podman, more: &[&str]) -> Server {
+    serve_at(database, &podman.host(), more)
+}
+
+/// The same with what listens there as its engine.
+pub(crate) fn serve_at(database: &TestDatabase, engine: &str, more: &[&str]) -> Server {
     let program = Program::on(env!("CARGO_BIN_EXE_kitbag"), database)
-        .env("DOCKER_HOST", &podman.host())
+        .env("DOCKER_HOST", engine)
         .env("MY_API_TOKEN", "good-morning-secret");
     let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
     args.extend(more);

@@ -1,9 +1,10 @@
 //! Which image a container is: the one that was trusted, whatever its name means later; built of a folder that was trusted; tools that it names itself.
 
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use kitbag_testkit::{Podman, TestDatabase};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kit::{IMAGE, SCRIPT, TOOLS, TOOLSETS, ask, bundle, call, engine, import, manifest, new_chat, serve};
 
@@ -36,10 +37,20 @@ async fn an_image_that_changed_is_not_followed_until_it_is_trusted_again() {
     podman.run(&["tag", "localhost/kept:1", IMAGE]);
     assert_eq!(call(&server, &chat, "nothing").await["result"], "another");
 
-    // A yes at an import is one, too.
+    // A yes at an import is one to the image that its dry run showed, and to no other.
+    let packed = || bundle(&[("toolset.yaml", &manifest(&["nothing"], "", ""))]);
     podman.image(IMAGE, &[("bin/tool", "#!/bin/sh\necho '\"a fourth\"' > $KITBAG_RESULT_FILE\n")], &[]);
     ask(&server, &chat, "app:nothing", json!({})).await.expect_error(409, "QUARANTINED");
-    import(&server, "?trust=true", bundle(&[("toolset.yaml", &manifest(&["nothing"], "", ""))])).await.expect(200);
+    import(&server, "?trust=true", packed()).await.expect(200);
+    ask(&server, &chat, "app:nothing", json!({})).await.expect_error(409, "QUARANTINED");
+    let plan = import(&server, "?dryRun=true", packed()).await.expect(200)["containers"][0].clone();
+    assert_eq!(plan["imageId"], shown, "{plan}");
+    let yes = |image: &Value| format!("?trust=true&images={}", json!({ "box": image }).to_string().replace('"', "%22"));
+    for other in [&plan["imageId"], &Value::Null] {
+        import(&server, &yes(other), packed()).await.expect_error(409, "CONFLICT");
+    }
+    import(&server, "?trust=true&images=box", packed()).await.expect_error(400, "BAD_REQUEST");
+    import(&server, &yes(&plan["movedTo"]), packed()).await.expect(200);
     assert_eq!(call(&server, &chat, "nothing").await["result"], "a fourth");
 }
 
@@ -72,6 +83,47 @@ async fn an_image_that_cannot_be_had_is_told() {
     let detail = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
     assert_eq!(detail["containers"][0]["problem"], refused.body["message"]);
 }
+
+/// What is wrong with one container keeps nobody from the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_container_is_prepared_for_itself() {
+    let (podman, database) = (engine(), TestDatabase::sqlite());
+    let server = serve(&database, &podman, &[]);
+    let yaml = manifest(&["nothing"], "", LABELLED).replace(&format!("image: {IMAGE}"), "image: 127.0.0.1:9/none:1");
+    podman.image("localhost/second:1", &[("bin/tool", SCRIPT)], &[SECOND]);
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &yaml)])).await.expect(201);
+    let refused = server.post(&format!("{TOOLSETS}/app/prepare"), &json!({})).await;
+    refused.expect_error(503, "UNAVAILABLE");
+    assert!(refused.body["message"].as_str().unwrap().contains("127.0.0.1:9/none:1"), "{:?}", refused.body);
+    let detail = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
+    assert!(detail["containers"][1]["imageId"].is_string(), "{detail}");
+    assert_eq!(call(&server, &new_chat(&server).await, "later").await["status"], "success");
+}
+
+/// The engine is away when somebody trusts a toolset whose tools its image names, and still when the server is started again: they come when it does.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_had_is_tried_again_without_anybody_asking() {
+    let (mut podman, database) = (engine(), TestDatabase::sqlite());
+    podman.image("localhost/second:1", &[("bin/tool", SCRIPT)], &[SECOND]);
+    let mut server = serve(&database, &podman, &[]);
+    podman.kill();
+    let yaml = format!("id: app\nname: App\nversion: \"1.0.0\"\ncontainers:\n{LABELLED}");
+    import(&server, "?trust=true", bundle(&[("toolset.yaml", &yaml)])).await.expect(201);
+    crate::kit::stop(&mut server);
+    let server = serve(&database, &podman, &[]);
+    podman.again();
+    let end = Instant::now() + Duration::from_secs(60);
+    while !server.get(TOOLS).await.expect(200).to_string().contains("app:later") {
+        assert!(Instant::now() < end, "nobody looks for its image");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(call(&server, &new_chat(&server).await, "later").await["status"], "success");
+}
+
+/// A container whose tools stand in its image's label, and that.
+const LABELLED: &str = "  - {id: second, image: \"localhost/second:1\"}\n";
+const SECOND: &str =
+    r#"LABEL io.kitbag.tools=[{"id":"later","input_schema":{"type":"object"},"command":["/bin/tool","nothing"]}]"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_is_built_of_a_trusted_folder_and_names_its_tools() {
@@ -140,7 +192,8 @@ async fn images_that_nobody_needs_go_sooner_or_later() {
 
     crate::kit::stop(&mut server);
     let home = std::fs::read_to_string(database.data().join("node")).unwrap();
-    let label = format!("LABEL io.kitbag.built-by={}", home.trim());
+    let place = std::fs::metadata(database.data()).unwrap().ino();
+    let label = format!("LABEL io.kitbag.built-by={}-{place:x}", home.trim());
     podman.image("localhost/kitbag-gone-box:1", &[("bin/tool", SCRIPT)], &[&label]);
     until_there_are(&podman, 1).await;
     let server = serve(&database, &podman, &[]);

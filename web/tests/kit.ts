@@ -21,7 +21,11 @@ export class Kitbag {
     readonly token: string,
   ) {}
 
-  static async start(flags: string[] = [], configuration = ''): Promise<Kitbag> {
+  static async start(
+    flags: string[] = [],
+    configuration = '',
+    environment: Record<string, string> = {},
+  ): Promise<Kitbag> {
     const data = mkdtempSync(join(tmpdir(), 'kitbag-page-'));
     mkdirSync(join(data, 'data'));
     if (configuration) writeFileSync(join(data, 'data', 'kitbag.toml'), configuration);
@@ -29,7 +33,10 @@ export class Kitbag {
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('KITBAG_')));
     const page = process.env.KITBAG_TEST_PAGE ? ['--page', resolve(process.env.KITBAG_TEST_PAGE)] : [];
     const args = ['serve', '--data', join(data, 'data'), '--listen', '127.0.0.1:0', '--log', 'warn', ...page, ...flags];
-    const child = spawn(PROGRAM, args, { env: { ...env, HOME: data }, stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(PROGRAM, args, {
+      env: { ...env, ...environment, HOME: data },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     const line = await new Promise<string>((found, failed) => {
       let text = '';
       child.stdout?.on('data', (chunk: Buffer) => {

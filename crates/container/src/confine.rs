@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits};
 use kitbag_model::ContainerLimits;
 
-use crate::engine::{Engine, EngineKind};
+use crate::nature::{EngineKind, Nature};
 
 /// Where the workspace is inside.
 pub(crate) const WORKSPACE: &str = "/workspace";
@@ -94,13 +94,26 @@ pub struct Spec {
     pub place: Place,
 }
 
+/// Which users there are inside, and who it is there, so that outside it is whose the workspace is.
+fn users(nature: &Nature, user: User) -> (Option<&'static str>, User) {
+    match (nature.rootless, nature.kind) {
+        // Docker of an ordinary user always shows that user as root.
+        (true, EngineKind::Docker) => (None, User { uid: 0, gid: 0 }),
+        // podman of an ordinary user does, unless it is told otherwise.
+        (true, EngineKind::Podman) => (Some("keep-id"), user),
+        // Either may be set up to take each user inside for another one outside, who can read neither workspace nor arguments. The user is not
+        // root and has no capability: nothing is gained by being somebody else.
+        (false, _) => (Some("host"), user),
+    }
+}
+
 /// What is asked of the engine.
-pub(crate) fn request(engine: &Engine, spec: &Spec) -> ContainerCreateBody {
+pub(crate) fn request(nature: &Nature, spec: &Spec) -> ContainerCreateBody {
     let Spec { image, command, env, labels, place } = spec;
-    // podman of an ordinary user shows that user as root unless it is told otherwise; Docker of an ordinary user always does.
-    let is_own = engine.is_rootless();
-    let keep_id = is_own && engine.kind() == EngineKind::Podman;
-    let User { uid, gid } = if is_own && !keep_id { User { uid: 0, gid: 0 } } else { place.user };
+    let is_own = nature.rootless;
+    let (users, User { uid, gid }) = users(nature, place.user);
+    // The workspace must be readable and may not be labelled anew: it is a folder of ours, which others read, too.
+    let labelling = nature.labels_files.then(|| "label=disable".to_owned());
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let bind = |source: &PathBuf, target: &str| Mount {
         target: Some(target.to_owned()),
@@ -116,7 +129,7 @@ pub(crate) fn request(engine: &Engine, spec: &Spec) -> ContainerCreateBody {
         readonly_rootfs: Some(true),
         privileged: Some(false),
         cap_drop: Some(vec!["ALL".to_owned()]),
-        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        security_opt: Some(["no-new-privileges".to_owned()].into_iter().chain(labelling).collect()),
         memory: Some(number(place.limits.memory)),
         memory_swap: Some(number(place.limits.memory)),
         nano_cpus: place.limits.milli_cpus.map(|milli| number(milli).saturating_mul(1_000_000)),
@@ -135,7 +148,7 @@ pub(crate) fn request(engine: &Engine, spec: &Spec) -> ContainerCreateBody {
         ),
         tmpfs: Some(HashMap::from([("/tmp".to_owned(), TMP.to_owned())])),
         ipc_mode: Some("private".to_owned()),
-        userns_mode: keep_id.then(|| "keep-id".to_owned()),
+        userns_mode: users.map(ToOwned::to_owned),
         // What it says is read as it comes, and kept by us within a limit. The engine's own copy would have none.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         ..HostConfig::default()
@@ -166,5 +179,117 @@ pub(crate) fn request(engine: &Engine, spec: &Spec) -> ContainerCreateBody {
         stdin_once: Some(true),
         host_config: Some(host),
         ..ContainerCreateBody::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nature::Unlimited;
+
+    fn nature(kind: EngineKind, rootless: bool, shifts_users: bool) -> Nature {
+        Nature { kind, rootless, shifts_users, labels_files: false, unlimited: Unlimited::default() }
+    }
+
+    fn spec(network: bool, exchange: bool) -> Spec {
+        Spec {
+            image: "sha256:1".to_owned(),
+            command: vec!["/bin/tool".to_owned(), "word".to_owned()],
+            env: vec![("A".to_owned(), "b=c".to_owned())],
+            labels: BTreeMap::from([("mine".to_owned(), "yes".to_owned())]),
+            place: Place {
+                workspace: "/data/work".into(),
+                exchange: exchange.then(|| "/data/exchange".into()),
+                user: User { uid: 1234, gid: 56 },
+                network,
+                limits: Limits { memory: 64 << 20, milli_cpus: Some(1500), pids: 7 },
+            },
+        }
+    }
+
+    #[test]
+    fn who_it_is_inside_is_whose_the_workspace_is_outside() {
+        use EngineKind::{Docker, Podman};
+        // Kind, rootless, shifts users; the user, its users, whether processes are counted by user as well.
+        let table = [
+            (Docker, false, false, "1234:56", Some("host"), true),
+            (Docker, false, true, "1234:56", Some("host"), true),
+            (Docker, true, false, "0:0", None, false),
+            (Docker, true, true, "0:0", None, false),
+            (Podman, false, false, "1234:56", Some("host"), true),
+            (Podman, false, true, "1234:56", Some("host"), true),
+            (Podman, true, false, "1234:56", Some("keep-id"), false),
+            (Podman, true, true, "1234:56", Some("keep-id"), false),
+        ];
+        for (kind, rootless, shifts_users, user, users, nproc) in table {
+            let asked = request(&nature(kind, rootless, shifts_users), &spec(false, true));
+            let host = asked.host_config.unwrap();
+            let row = format!("{kind} {rootless} {shifts_users}");
+            assert_eq!((asked.user.as_deref(), host.userns_mode.as_deref()), (Some(user), users), "{row}");
+            let has_nproc = host.ulimits.unwrap().iter().any(|one| one.name.as_deref() == Some("nproc"));
+            assert_eq!(has_nproc, nproc, "{row}");
+            assert_eq!(host.network_mode.as_deref(), Some("none"), "{row}");
+            assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned()]), "{row}");
+            assert_eq!(host.cap_drop, Some(vec!["ALL".to_owned()]), "{row}");
+            assert_eq!((host.privileged, host.readonly_rootfs), (Some(false), Some(true)), "{row}");
+            assert_eq!((host.pid_mode, host.cap_add, host.devices), (None, None, None), "{row}");
+            assert_eq!((host.memory, host.memory_swap), (Some(64 << 20), Some(64 << 20)), "{row}");
+            assert_eq!((host.nano_cpus, host.pids_limit), (Some(1_500_000_000), Some(7)), "{row}");
+        }
+    }
+
+    #[test]
+    fn it_reaches_the_network_only_if_it_may_and_then_not_as_this_machine() {
+        let network = |kind, may| {
+            request(&nature(kind, false, false), &spec(may, true)).host_config.unwrap().network_mode.unwrap()
+        };
+        for kind in [EngineKind::Docker, EngineKind::Podman] {
+            assert_eq!((network(kind, false).as_str(), network(kind, true).as_str()), ("none", "bridge"));
+        }
+    }
+
+    #[test]
+    fn it_sees_its_workspace_and_its_exchange_and_nothing_else() {
+        let of = |exchange| {
+            let asked = request(&nature(EngineKind::Docker, false, false), &spec(false, exchange));
+            let host = asked.host_config.unwrap();
+            assert_eq!((host.binds, host.volumes_from), (None, None));
+            let mounts = host.mounts.unwrap().into_iter().map(|one| (one.source.unwrap(), one.target.unwrap()));
+            (mounts.collect::<Vec<_>>(), asked.env.unwrap())
+        };
+        let pair = |source: &str, target: &str| (source.to_owned(), target.to_owned());
+        let (mounts, env) = of(true);
+        assert_eq!(mounts, [pair("/data/work", WORKSPACE), pair("/data/exchange", EXCHANGE)]);
+        assert_eq!(
+            env,
+            ["HOME=/tmp", "KITBAG_ARGS_FILE=/kitbag/args.json", "KITBAG_RESULT_FILE=/kitbag/result.json", "A=b=c"]
+        );
+        let (mounts, env) = of(false);
+        assert_eq!((mounts, env), (vec![pair("/data/work", WORKSPACE)], vec!["HOME=/tmp".into(), "A=b=c".into()]));
+    }
+
+    #[test]
+    fn where_files_have_labels_a_container_has_none() {
+        let nature = Nature { labels_files: true, ..nature(EngineKind::Podman, false, false) };
+        let asked = request(&nature, &spec(false, true)).host_config.unwrap().security_opt.unwrap();
+        assert_eq!(asked, ["no-new-privileges", "label=disable"]);
+    }
+
+    #[test]
+    fn no_toolset_gets_more_than_there_is() {
+        let wanted = ContainerLimits {
+            memory: Some(u64::MAX),
+            milli_cpus: Some(u64::MAX),
+            pids: Some(u64::MAX),
+            ..ContainerLimits::default()
+        };
+        let limits = Limits::within(&wanted, 1 << 30);
+        assert_eq!((limits.memory, limits.pids), (1 << 30, MOST_PIDS));
+        let processors = std::thread::available_parallelism().unwrap().get() as u64;
+        assert_eq!(limits.milli_cpus, Some(processors * 1000));
+        let limits = Limits::within(&ContainerLimits::default(), u64::MAX);
+        let spec = Spec { place: Place { limits, ..spec(false, true).place }, ..spec(false, true) };
+        let host = request(&nature(EngineKind::Docker, false, false), &spec).host_config.unwrap();
+        assert_eq!((host.memory, host.pids_limit, host.nano_cpus), (Some(i64::MAX), Some(PIDS as i64), None));
     }
 }

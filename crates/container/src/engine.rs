@@ -9,6 +9,7 @@ use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOpt
 
 use crate::dial::{Found, dial};
 use crate::error::EngineError;
+use crate::nature::{EngineKind, Nature, Unlimited};
 
 /// The label that says whose a container is: of the one process at a time that works in a folder. Whoever starts there next knows that
 /// what has it is of one that was killed.
@@ -29,42 +30,13 @@ pub const CALL_LABEL: &str = "io.kitbag.call";
 /// An engine that takes longer to say that it is there is not there.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Which engine it is. They differ in what a user id inside means outside.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum EngineKind {
-    /// Docker, or what says nothing else.
-    Docker,
-    /// podman's service.
-    Podman,
-}
-
-impl EngineKind {
-    /// Its name in lower case.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-        }
-    }
-}
-
-impl std::fmt::Display for EngineKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Docker => "Docker",
-            Self::Podman => "podman",
-        })
-    }
-}
-
 /// An engine that answers. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) docker: Docker,
     socket: PathBuf,
-    kind: EngineKind,
     version: String,
-    rootless: bool,
+    nature: Nature,
 }
 
 impl Engine {
@@ -97,14 +69,9 @@ impl Engine {
         let said = docker.version().await?;
         let parts = said.components.unwrap_or_default();
         let is_podman = parts.iter().any(|part| part.name.starts_with("Podman"));
-        let options = docker.info().await?.security_options.unwrap_or_default();
-        Ok(Self {
-            docker,
-            socket: socket.to_owned(),
-            kind: if is_podman { EngineKind::Podman } else { EngineKind::Docker },
-            version: said.version.unwrap_or_default(),
-            rootless: options.iter().any(|option| option.contains("rootless")),
-        })
+        let kind = if is_podman { EngineKind::Podman } else { EngineKind::Docker };
+        let nature = Nature::of(kind, &docker.info().await?);
+        Ok(Self { docker, socket: socket.to_owned(), version: said.version.unwrap_or_default(), nature })
     }
 
     /// Whether it still answers, and soon.
@@ -119,7 +86,12 @@ impl Engine {
 
     /// Which one it is.
     pub fn kind(&self) -> EngineKind {
-        self.kind
+        self.nature.kind
+    }
+
+    /// What it is.
+    pub(crate) fn nature(&self) -> &Nature {
+        &self.nature
     }
 
     /// Its version, as it says it.
@@ -129,7 +101,17 @@ impl Engine {
 
     /// Whether it runs with the rights of an ordinary user.
     pub fn is_rootless(&self) -> bool {
-        self.rootless
+        self.nature.rootless
+    }
+
+    /// Whether, by itself, it takes user 1000 of a container for another one of this machine.
+    pub fn shifts_users(&self) -> bool {
+        self.nature.shifts_users
+    }
+
+    /// What it cannot limit.
+    pub fn unlimited(&self) -> Unlimited {
+        self.nature.unlimited
     }
 
     /// Removes all containers that have this label with this value, whatever they do. How many there were. Only for whoever knows that

@@ -17,6 +17,11 @@ pub enum EngineError {
     /// It does not answer.
     #[error("the container engine does not answer: {0}")]
     Away(String),
+    /// It would start a container that takes what it likes.
+    #[error(
+        "the container engine cannot limit {0}: one container could take all that this machine has (`kitbag doctor` says what to do)"
+    )]
+    Unlimited(String),
     /// It has no such image, and cannot get it.
     #[error("the image {name} cannot be had: {reason}")]
     NoImage {

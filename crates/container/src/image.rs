@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 
 use crate::engine::Engine;
 use crate::error::{EngineError, short};
+use crate::nature::EngineKind;
 
 /// An image.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -34,10 +35,24 @@ pub struct Built {
 /// What the steps of a recipe may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Within {
-    /// Whether they reach the network. podman's service lets them reach it all the same: it knows this by another name, which cannot be said here.
+    /// Whether they reach the network. This machine's own they never have.
     pub network: bool,
     /// The most bytes of memory.
     pub memory: u64,
+}
+
+/// podman's service gives the steps of a recipe this machine's network unless it is told that they have one of their own, in a field that
+/// Docker does not know, and the library neither: `nsoptions=[{"Name":"network","Host":false}]`.
+const APART: &str = "nsoptions=%5B%7B%22Name%22%3A%22network%22%2C%22Host%22%3Afalse%7D%5D";
+
+/// What the network of a recipe's steps is called. podman's service knows Docker's names for it as little as it says so.
+fn network_of_steps(kind: EngineKind, network: bool) -> &'static str {
+    match (kind, network) {
+        (EngineKind::Docker, true) => "bridge",
+        (EngineKind::Docker, false) => "none",
+        (EngineKind::Podman, true) => "NetworkEnabled",
+        (EngineKind::Podman, false) => "NetworkDisabled",
+    }
 }
 
 impl Engine {
@@ -88,12 +103,20 @@ impl Engine {
             .labels(labels)
             .rm(true)
             .forcerm(true)
-            .networkmode(if within.network { "bridge" } else { "none" })
+            .networkmode(network_of_steps(self.kind(), within.network))
             .memory(memory)
             .memswap(memory)
             .build();
         let body = bollard::body_full(folder.into());
-        let mut steps = self.docker.build_image(options, None, Some(body));
+        let builder = match self.kind() {
+            EngineKind::Docker => self.docker.clone(),
+            EngineKind::Podman => self.docker.clone().with_request_modifier(|mut request| {
+                // An address that cannot be written leads nowhere: the steps must not begin with this machine's network.
+                *request.uri_mut() = format!("{}&{APART}", request.uri()).parse().unwrap_or_default();
+                request
+            }),
+        };
+        let mut steps = builder.build_image(options, None, Some(body));
         let mut last = String::new();
         while let Some(step) = steps.next().await {
             let step = step.map_err(|error| EngineError::Build(EngineError::from(error).to_string()))?;

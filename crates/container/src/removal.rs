@@ -20,7 +20,7 @@ impl Engine {
     /// Makes a container. It is not started yet.
     pub(crate) async fn make(&self, spec: &Spec) -> Result<Removal, EngineError> {
         // It is made to the end, also when nobody waits any more: then it goes away with what nobody takes.
-        let (engine, request) = (self.clone(), request(self, spec));
+        let (engine, request) = (self.clone(), request(self.nature(), spec));
         let making = tokio::spawn(async move {
             let made = engine.docker.create_container(None::<CreateContainerOptions>, request).await?;
             for warning in made.warnings {

@@ -11,7 +11,7 @@ mod resident;
 mod result;
 
 pub use arguments::{ArgumentError, Problem, Ready, Schemas};
-pub use container::run_container;
+pub use container::{in_time, run_container};
 pub use mcp::{returned, run_mcp};
 pub use outcome::{Ran, run};
 pub use place::{Place, Places};

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use kitbag_container::{Engine, EngineError, Line, Opened, Session, Spec};
+use kitbag_container::{Engine, EngineError, Line, Opened, Session, Spec, Unlimited};
 use kitbag_mcp::connection::{Call, CallError as Refusal, ConnectError, Connection, Options, Pipes, ToolList};
-use kitbag_model::{CallError, CallErrorCode, SandboxReport, safe_text};
+use kitbag_model::{CallError, CallErrorCode, safe_text};
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::container::{LAYER, line};
+use crate::container::{line, report};
 use crate::mcp::{returned, text_of};
 use crate::outcome::{Ran, shortened};
 
@@ -40,6 +40,7 @@ pub enum NoResident {
 pub struct Resident {
     connection: Connection,
     session: Session,
+    unlimited: Unlimited,
 }
 
 impl Resident {
@@ -63,7 +64,7 @@ impl Resident {
         // Lists are fixed with the image, and what it logs is heard beside: nothing of what it says by itself is needed.
         let (notices, _) = unbounded_channel();
         match Connection::attach(pipes, options, notices, last).await {
-            Ok(connection) => Ok(Self { connection, session }),
+            Ok(connection) => Ok(Self { connection, session, unlimited: engine.unlimited() }),
             Err(error) => {
                 let why = match error {
                     ConnectError::NeedsAuth { .. } => "it wants somebody to sign in".to_owned(),
@@ -109,14 +110,14 @@ impl Resident {
             result,
             logs: said.into_iter().map(line).collect(),
             logs_cut,
-            sandbox: SandboxReport { layers: vec![LAYER.to_owned()], missing: Vec::new() },
+            sandbox: report(self.unlimited),
             left_running: false,
         }
     }
 
     /// Ends it. One that does not do what it was asked any more is not waited for.
     pub async fn end(self, at_once: bool) {
-        let Self { connection, session } = self;
+        let Self { connection, session, .. } = self;
         connection.close().await;
         session.end(if at_once { Duration::ZERO } else { PATIENCE }).await;
     }

@@ -50,6 +50,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     tokio::spawn(async move { workspaces.finish_deletions().await });
     let (workers, containers, calls) = (app.workers().clone(), app.containers().clone(), app.calls().clone());
     let tidying = tokio::spawn(async move {
+        containers.look_for_open().await;
         loop {
             sleep(TIDY).await;
             workers.tidy().await;

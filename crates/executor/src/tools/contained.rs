@@ -14,8 +14,8 @@ use kitbag_guard::shown::hide_all;
 use kitbag_mcp::connection::{Call as Asked, Options};
 use kitbag_model::container::{MOST_TOOLS, tools_of_mcp};
 use kitbag_model::run::wire::{AttemptId, ContainedTool};
-use kitbag_model::{CallError, CallErrorCode, ContainerLimits, SandboxReport, ServerId, ToolCallId};
-use kitbag_runner::{NoResident, Place, Places, Ran, Resident, run_container};
+use kitbag_model::{CallError, CallErrorCode, ContainerLimits, ServerId, ToolCallId};
+use kitbag_runner::{NoResident, Place, Places, Ran, Resident, in_time, run_container};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
@@ -29,6 +29,9 @@ const RUN_LABEL: &str = "io.kitbag.run";
 
 /// How long a container that stays may take to start, and to list its tools.
 const START: Duration = Duration::from_secs(30);
+
+/// How long all of that may take before a call: one that ends at the first question is started once more.
+const STARTING: Duration = Duration::from_secs(3 * START.as_secs());
 
 /// The most bytes of one message of such a container.
 const LONGEST_MESSAGE: usize = 32 << 20;
@@ -45,7 +48,10 @@ impl Containers {
     /// The engine that is found, for an executor of this name, which nobody else has.
     pub async fn find(name: &str) -> Result<Self, EngineError> {
         let sockets = kitbag_container::sockets(|name| std::env::var(name).ok())?;
-        Ok(Self { engine: Engine::find(&sockets).await?, name: name.to_owned() })
+        let engine = Engine::find(&sockets).await?;
+        // What runs here is somebody else's: an engine that cannot hold it is none.
+        engine.unlimited().check()?;
+        Ok(Self { engine, name: name.to_owned() })
     }
 
     /// The engine.
@@ -148,17 +154,15 @@ impl Running {
     ) -> Ran {
         let limit = container.limits.seconds.map(Duration::from_secs);
         let deadline = limit.map_or(deadline, |limit| limit.min(deadline));
-        let called = match container.speaks_mcp {
-            true => self.call_resident(container, tool, &args, (work, deadline), stop).await,
-            false => self.call_once(container, tool, args, (work, deadline), stop).await,
+        let (starting, stopped) = (if container.speaks_mcp { STARTING } else { Duration::ZERO }, stop.clone());
+        let calling = async {
+            match container.speaks_mcp {
+                true => self.call_resident(container, tool, &args, (work, deadline), stop).await,
+                false => self.call_once(container, tool, args, (work, deadline), stop).await,
+            }
         };
-        called.unwrap_or_else(|error| Ran {
-            result: Err(error),
-            logs: Vec::new(),
-            logs_cut: 0,
-            sandbox: SandboxReport::default(),
-            left_running: false,
-        })
+        // There is one turn for all calls of a run: an engine that hangs must not keep it.
+        in_time(calling, deadline.saturating_add(starting), stopped).await
     }
 
     async fn call_once(

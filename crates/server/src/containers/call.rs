@@ -7,18 +7,14 @@ use std::time::Duration;
 use kitbag_container::{CALL_LABEL, HOME_LABEL, Job, Limits, Line, NODE_LABEL, Spec};
 use kitbag_mcp::endpoint::Endpoint;
 use kitbag_mcp::resolve::{Redactor, ResolveError, resolve};
-use kitbag_model::{CallError, CallErrorCode, Container, OrgId, SandboxReport, ToolCall};
+use kitbag_model::{CallError, CallErrorCode, Container, OrgId, ToolCall};
 use kitbag_python::{Event, LoggedLine, Stop, Stream};
-use kitbag_runner::{Place, Ran, run_container};
+use kitbag_runner::{Place, Ran, in_time, run_container};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::sleep;
 
 use super::warm::STARTING;
 use super::{Contained, Containers};
-
-/// So long an engine may take for its part of a call, beside the tool itself.
-const GRACE: Duration = Duration::from_secs(20);
 
 /// What a call needs beside its tool.
 pub(crate) struct Around<'a> {
@@ -41,37 +37,20 @@ pub(super) struct Values {
 impl Containers {
     /// Makes one call, to its end.
     pub(crate) async fn call(&self, what: &Contained, around: Around<'_>) -> Ran {
-        // An engine that hangs keeps neither the chat nor the place of the call.
         let starting = if what.container.speaks_mcp() { STARTING } else { Duration::ZERO };
-        let longest = deadline(what, around.deadline) + GRACE + starting;
-        let mut stop = around.stop.clone();
-        let stopped = async {
-            let _ = stop.wait_for(|stop| *stop).await;
-            sleep(GRACE).await;
-        };
+        let (longest, stop) = (deadline(what, around.deadline) + starting, around.stop.clone());
         let working = async {
             match what.container.speaks_mcp() {
                 true => self.call_warm(what, around).await,
                 false => self.call_cold(what, around).await,
             }
         };
-        let called = tokio::select! {
-            called = working => called,
-            () = stopped => Err(CallError::new(CallErrorCode::Cancelled, "it was stopped, and the container engine did not answer")),
-            () = sleep(longest) => Err(unavailable("the container engine did not answer in time".to_owned())),
-        };
-        called.unwrap_or_else(|error| Ran {
-            result: Err(error),
-            logs: Vec::new(),
-            logs_cut: 0,
-            sandbox: SandboxReport::default(),
-            left_running: false,
-        })
+        in_time(working, longest, stop).await
     }
 
     async fn call_cold(&self, what: &Contained, around: Around<'_>) -> Result<Ran, CallError> {
         let Values { env, redactor } = self.values(around.org, &what.container.container)?;
-        let engine = self.engine().await.map_err(|error| unavailable(error.to_string()))?;
+        let engine = self.engine_for(around.org).await.map_err(|error| unavailable(error.to_string()))?;
         let id = around.call.id.to_string();
         let place = self.0.places.make(&id, around.workspace, *around.org != OrgId::local()).await;
         let place = place.map_err(unavailable)?;
@@ -115,7 +94,7 @@ impl Containers {
             command: container.command.clone(),
             env,
             labels: BTreeMap::from([
-                (HOME_LABEL.to_owned(), self.0.nodes.home().to_owned()),
+                (HOME_LABEL.to_owned(), self.0.home.clone()),
                 (NODE_LABEL.to_owned(), self.0.nodes.id().to_string()),
             ]),
             place: kitbag_container::Place {

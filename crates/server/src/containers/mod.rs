@@ -9,13 +9,14 @@ mod prepare;
 mod under_way;
 mod warm;
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kitbag_container::{Engine, EngineError, HOME_LABEL, NODE_LABEL, sockets};
+use kitbag_container::{Engine, EngineError, HOME_LABEL, NODE_LABEL, Unlimited, sockets};
 use kitbag_guard::keeper::SharedKeeper;
 use kitbag_model::{ContainerTool, InstalledContainer, OrgId, ServerId, ToolsetId};
 use kitbag_runner::Places;
@@ -78,6 +79,8 @@ struct Inner {
     events: Events,
     servers: Servers,
     nodes: Nodes,
+    /// By what this data folder's containers and images are known in the engine.
+    home: String,
     places: Places,
     settings: ContainerSettings,
     /// The most bytes of memory of one call.
@@ -86,16 +89,29 @@ struct Inner {
     /// Whether what a server left that worked in this data folder before was removed.
     swept: AtomicBool,
     warm: Warm,
-    /// How the engine was when somebody last looked: why there is none, and when that was.
-    seen: Mutex<Option<(Option<String>, Instant)>>,
+    /// Whether an engine that cannot limit memory or processes is refused for `local`, too.
+    requires_limits: bool,
+    /// How the engine was when somebody last looked.
+    seen: Mutex<Option<Seen>>,
     /// Who finds out which image a container is, and who could not.
     under_way: UnderWay,
     /// How many images are fetched or built at a time.
     fetching: tokio::sync::Semaphore,
     /// Whose, so that one organisation does not take all of that.
     fetching_of: Turns<OrgId>,
+    /// Toolsets that are trusted while the images of some of their containers could not be had.
+    open: Mutex<HashSet<(OrgId, ToolsetId)>>,
+    /// Who tries that again.
+    trying: tokio::sync::Mutex<()>,
     /// When images that nobody needs were last looked for.
     collected: Mutex<Option<Instant>>,
+}
+
+/// How the engine was when somebody looked.
+struct Seen {
+    /// What it cannot limit, or why there is none.
+    found: Result<Unlimited, String>,
+    at: Instant,
 }
 
 /// What is known of the engine.
@@ -118,6 +134,12 @@ pub(crate) struct Contained {
     pub(crate) image: String,
 }
 
+/// What a data folder is called in the engine: its name, and where it is on the disk. A copy of it has its name, too, and must not take for its own
+/// what the other one runs.
+fn label_of(home: &str, data: &Path) -> String {
+    std::fs::metadata(data).map_or_else(|_| home.to_owned(), |data| format!("{home}-{:x}", data.ino()))
+}
+
 impl Containers {
     /// `sandboxes` shows folders of root's to others.
     pub(crate) fn new(
@@ -135,16 +157,20 @@ impl Containers {
             events: events.clone(),
             servers: servers.clone(),
             nodes: nodes.clone(),
+            home: label_of(nodes.home(), storage.data()),
             places: Places::new(storage.data().join(PLACES), sandboxes),
             settings: settings.containers,
             memory: settings.calls.tool_memory_bytes,
             engine: tokio::sync::Mutex::default(),
             swept: AtomicBool::new(false),
             warm: Warm::default(),
+            requires_limits: settings.calls.require_sandbox,
             seen: Mutex::default(),
             under_way: UnderWay::default(),
             fetching: tokio::sync::Semaphore::new(AT_A_TIME),
             fetching_of: Mutex::default(),
+            open: Mutex::default(),
+            trying: tokio::sync::Mutex::default(),
             collected: Mutex::default(),
         }))
     }
@@ -165,15 +191,19 @@ impl Containers {
         if let Some(refusal) = self.refusal(org) {
             return Some(refusal.to_owned());
         }
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|(problem, _)| problem.clone())
+        let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match &seen.as_ref()?.found {
+            Ok(unlimited) => self.check_limits(org, *unlimited).err().map(|error| error.to_string()),
+            Err(problem) => Some(problem.clone()),
+        }
     }
 
     /// Looks whether there is an engine, unless somebody did a moment ago.
     pub(crate) async fn look(&self, org: &OrgId) {
-        let is_fresh = |seen: &(Option<String>, Instant)| seen.1.elapsed() < BELIEVED;
+        let is_fresh = |seen: &Seen| seen.at.elapsed() < BELIEVED;
         let fresh = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(is_fresh);
         if !fresh && self.refusal(org).is_none() && tokio::time::timeout(LOOK, self.engine()).await.is_err() {
-            self.saw(Some("the container engine does not answer".to_owned()));
+            self.saw(Err("the container engine does not answer".to_owned()));
         }
     }
 
@@ -183,7 +213,7 @@ impl Containers {
         if let Some(engine) = known.engine.as_ref()
             && engine.is_there().await
         {
-            self.saw(None);
+            self.saw(Ok(engine.unlimited()));
             return Ok(engine.clone());
         }
         known.engine = None;
@@ -195,12 +225,12 @@ impl Containers {
             Ok(sockets) => Engine::find(&sockets).await,
             Err(error) => Err(error),
         };
-        self.saw(found.as_ref().err().map(ToString::to_string));
+        self.saw(found.as_ref().map(Engine::unlimited).map_err(ToString::to_string));
         let engine = found?;
         known.socket = Some(engine.socket().to_owned());
         // Once: an engine that was away for a moment comes back with containers that are wanted.
         if !self.0.swept.load(Ordering::SeqCst) {
-            let left = engine.sweep(HOME_LABEL, self.0.nodes.home()).await?;
+            let left = engine.sweep(HOME_LABEL, &self.0.home).await?;
             self.0.swept.store(true, Ordering::SeqCst);
             if left > 0 {
                 tracing::warn!(containers = left, "containers of a server that was cut off were removed");
@@ -211,8 +241,21 @@ impl Containers {
         Ok(engine)
     }
 
-    fn saw(&self, problem: Option<String>) {
-        *self.0.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((problem, Instant::now()));
+    /// The engine, for what containers of an organisation do there.
+    pub(super) async fn engine_for(&self, org: &OrgId) -> Result<Engine, EngineError> {
+        let engine = self.engine().await?;
+        self.check_limits(org, engine.unlimited())?;
+        Ok(engine)
+    }
+
+    /// Refuses an engine that cannot hold its containers, as a sandbox that cannot be had is: the operator may say otherwise for their own calls, and for
+    /// nobody else's.
+    fn check_limits(&self, org: &OrgId, unlimited: Unlimited) -> Result<(), EngineError> {
+        if self.0.requires_limits || *org != OrgId::local() { unlimited.check() } else { Ok(()) }
+    }
+
+    fn saw(&self, found: Result<Unlimited, String>) {
+        *self.0.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Seen { found, at: Instant::now() });
     }
 
     /// Removes what a killed server left. Only for whoever has the data folder alone.

@@ -107,7 +107,9 @@ impl PrepareError {
     pub(super) fn lasts(&self) -> bool {
         match self {
             Self::Bad(_) => true,
-            Self::Engine(error) => !matches!(error, EngineError::None(_) | EngineError::Away(_)),
+            Self::Engine(error) => {
+                !matches!(error, EngineError::None(_) | EngineError::Away(_) | EngineError::Unlimited(_))
+            }
             _ => false,
         }
     }
@@ -126,22 +128,14 @@ impl Containers {
         tokio::time::timeout(SOON, self.get(org, toolset, id, true)).await.map_err(busy)?
     }
 
-    /// The image of a container, which must be the one that was trusted. It is fetched or built if it is not there.
-    pub(crate) async fn prepare(
+    /// The image of a container, which must be the one that was trusted. It is fetched or built if it is not there. `patiently` says that what failed a
+    /// moment ago is not tried again.
+    pub(super) async fn get(
         &self,
         org: &OrgId,
         toolset: &ToolsetId,
         id: &ServerId,
-    ) -> Result<Prepared, PrepareError> {
-        self.get(org, toolset, id, false).await
-    }
-
-    async fn get(
-        &self,
-        org: &OrgId,
-        toolset: &ToolsetId,
-        id: &ServerId,
-        for_call: bool,
+        patiently: bool,
     ) -> Result<Prepared, PrepareError> {
         let which = (org.clone(), toolset.clone(), id.clone());
         for _ in 0..TRIES {
@@ -157,7 +151,7 @@ impl Containers {
                     return Err(error);
                 }
             };
-            if for_call && let Some(error) = self.0.under_way.failed_lately(&which, &made_of) {
+            if patiently && let Some(error) = self.0.under_way.failed_lately(&which, &made_of) {
                 return Err(error);
             }
             self.obtained(which.clone(), made_of).await?;
@@ -210,7 +204,7 @@ impl Containers {
         if one.settled().is_none() {
             return Ok(Looked::Open(one.fingerprint()));
         }
-        let engine = self.engine().await?;
+        let engine = self.engine_for(org).await?;
         match self.there(&engine, org, toolset, &one).await? {
             Some(found) => {
                 // It is the one: if its name meant another one for a while, that is over.
@@ -227,7 +221,7 @@ impl Containers {
         for _ in 0..TRIES {
             // Somebody else may have done it, at another node too.
             let (now, one) = self.read(org, toolset, id).await?;
-            let engine = self.engine().await?;
+            let engine = self.engine_for(org).await?;
             let found = match self.there(&engine, org, toolset, &one).await? {
                 Some(found) => found,
                 None => match &one.container.source {

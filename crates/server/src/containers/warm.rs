@@ -182,7 +182,7 @@ impl Containers {
         values: Values,
         made_of: String,
     ) -> Result<Staying, CallError> {
-        let engine = self.engine().await.map_err(|error| unavailable(error.to_string()))?;
+        let engine = self.engine_for(around.org).await.map_err(|error| unavailable(error.to_string()))?;
         let name = Uuid::now_v7().to_string();
         let place = self.0.places.make(&name, around.workspace, *around.org != OrgId::local()).await;
         let place = place.map_err(unavailable)?;
@@ -211,7 +211,8 @@ impl Containers {
         Ok(Staying { resident, place, made_of, tools, redactor, used: Instant::now() })
     }
 
-    /// Ends those that nobody called for long, and removes what could not be removed because the engine was away.
+    /// Ends those that nobody called for long, removes what could not be removed because the engine was away, and looks again for images that could
+    /// not be had.
     pub(crate) async fn end_idle(&self) {
         if Engine::has_left()
             && let Ok(engine) = self.engine().await
@@ -219,6 +220,7 @@ impl Containers {
             engine.remove_left().await;
         }
         self.collect().await;
+        self.try_again();
         self.end_all(self.0.warm.all(|_, one| one.used.elapsed() > IDLE || one.resident.is_closed())).await;
     }
 

@@ -145,6 +145,10 @@ async fn python() -> Check {
     Check::wrong("python", Verdict::Missing, found, advice)
 }
 
+/// What to do about an engine that cannot limit memory or processes.
+const NO_LIMITS: &str = "give it those control groups (without root: version 2 of them, with the controllers memory and pids delegated to its user); until \
+                         then no tool runs in a container, unless `--sandbox relaxed` says that your own may";
+
 /// The engine that runs tools in containers.
 async fn engine() -> Check {
     let advice = "install podman or Docker and start its service, or point DOCKER_HOST at its socket; tools in containers need it";
@@ -155,8 +159,18 @@ async fn engine() -> Check {
     match found {
         Ok(engine) => {
             let rights = if engine.is_rootless() { ", without root" } else { "" };
-            let (kind, version) = (engine.kind(), engine.version());
-            Check::good("containers", format!("{kind} {version}{rights} at {}", engine.socket().display()))
+            let shifts = if engine.shifts_users() { ", which shifts users, but not those of tools" } else { "" };
+            let at = engine.socket().display();
+            let found = format!("{} {}{rights} at {at}{shifts}", engine.kind(), engine.version());
+            let missing = engine.unlimited().names().join(", ");
+            match engine.unlimited().check() {
+                _ if missing.is_empty() => Check::good("containers", found),
+                // Whoever has all processors slows others down, and that is all.
+                Ok(()) => Check::good("containers", format!("{found}; cannot limit {missing}")),
+                Err(_) => {
+                    Check::wrong("containers", Verdict::Missing, format!("{found}; cannot limit {missing}"), NO_LIMITS)
+                }
+            }
         }
         Err(error) => Check::wrong("containers", Verdict::Missing, error.to_string(), advice),
     }

@@ -7,7 +7,7 @@ use kitbag_model::{
     Visibility,
 };
 
-use super::{Import, Parcel, ToolsetError, Toolsets, blocking};
+use super::{Import, Parcel, ShownImages, ToolsetError, Toolsets, blocking};
 use crate::access::caller::Author;
 use crate::gallery::{Gallery, GalleryError};
 
@@ -99,6 +99,7 @@ fn how(entry: &GalleryEntry, by: &Author) -> Import {
         digest: None,
         dry_run: false,
         trust: false,
+        images: ShownImages::new(),
         force: false,
         visibility: Visibility::Org,
         adopted_from: Some(AdoptedFrom {

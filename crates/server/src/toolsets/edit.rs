@@ -15,7 +15,7 @@ use super::draft::{Completed, Draft, DraftProblem, RawDraft};
 use super::export::checked_file;
 use super::install::{Rows, Yes};
 use super::shelf::Staging;
-use super::{ToolsetError, Toolsets};
+use super::{ShownImages, ToolsetError, Toolsets};
 use crate::access::caller::Author;
 use crate::api::error::Code;
 
@@ -97,7 +97,7 @@ impl Toolsets {
             let rows = Rows {
                 replaces: None,
                 visibility: None,
-                yes: if trust { Yes::All } else { Yes::Nothing },
+                yes: if trust { Yes::All(ShownImages::new()) } else { Yes::Nothing },
                 switched_servers: Vec::new(),
                 switched_skills: Vec::new(),
                 action: Action::ToolsetCreated,

@@ -83,6 +83,9 @@ pub(crate) enum ToolsetError {
     /// Not what somebody looked at before.
     #[error("the bundle is not the one that was looked at any more; look at it again")]
     Changed,
+    /// Nobody was shown the image that this container would be.
+    #[error("the image of the container {0} is not the one that was shown; look at it again")]
+    OtherImage(String),
     /// Somebody else changed it in the meantime.
     #[error("somebody else changed the toolset in the meantime; try again")]
     Conflict,
@@ -146,6 +149,7 @@ impl From<ToolsetError> for ApiError {
             | ToolsetError::Another { .. }
             | ToolsetError::Conflict
             | ToolsetError::Changed => Self::new(Code::Conflict, message),
+            ToolsetError::OtherImage(id) => Self::new(Code::Conflict, message).with_details(json!({ "container": id })),
             ToolsetError::Damaged { .. } => {
                 tracing::error!(message, "a toolset is damaged");
                 Self::new(Code::BlobCorrupt, message)

@@ -1,12 +1,14 @@
 //! Installing a bundle that has arrived, or saying what that would change.
 
 use kitbag_formats::import::Kind;
-use kitbag_model::{Action, AdoptedFrom, ContentHash, Install, OrgId, SourceType, ToolsetId, Visibility};
+use kitbag_model::{
+    Action, AdoptedFrom, ContentHash, Install, InstalledContainer, OrgId, SourceType, ToolsetId, Visibility,
+};
 use serde_json::json;
 use tracing::Instrument;
 
 use super::install::{Rows, Yes, lowered, refuse_literals};
-use super::{Parcel, Plan, ToolsetError, Toolsets, VersionChange};
+use super::{Parcel, Plan, ShownImages, ToolsetError, Toolsets, VersionChange};
 use crate::access::caller::Author;
 
 /// How to install.
@@ -22,6 +24,8 @@ pub(crate) struct Import {
     pub(crate) dry_run: bool,
     /// The caller has seen what the servers run, and lets them.
     pub(crate) trust: bool,
+    /// The images of containers that they were shown. One that means another image than before is trusted if it is among them.
+    pub(crate) images: ShownImages,
     /// Install an older version over a newer one.
     pub(crate) force: bool,
     /// Who sees it, if there is none of its id yet.
@@ -37,6 +41,8 @@ pub(crate) struct Imported {
     pub(crate) id: ToolsetId,
     pub(crate) plan: Plan,
     pub(crate) parcel: Parcel,
+    /// The containers that it had before.
+    pub(crate) containers: Vec<InstalledContainer>,
 }
 
 impl Toolsets {
@@ -69,6 +75,7 @@ impl Toolsets {
             return Err(ToolsetError::Taken(id));
         }
         let plan = Plan::new(&parcel.bundle, before.as_ref());
+        let containers = before.as_ref().map(|before| before.containers.clone()).unwrap_or_default();
         if before.as_ref().is_some_and(|before| before.toolset.user_mcp) {
             return Err(ToolsetError::IsServer(id));
         }
@@ -76,7 +83,7 @@ impl Toolsets {
             return Err(ToolsetError::Published);
         }
         if how.dry_run {
-            return Ok(Imported { id, plan, parcel });
+            return Ok(Imported { id, plan, parcel, containers });
         }
         if let (VersionChange::Downgrade, false, Some(installed)) = (plan.change, how.force, &plan.installed) {
             let offered = parcel.bundle.definition.version.clone();
@@ -98,7 +105,7 @@ impl Toolsets {
         let rows = Rows {
             replaces: before.as_ref().map(|before| &before.toolset),
             visibility: None,
-            yes: if how.trust { Yes::All } else { Yes::Nothing },
+            yes: if how.trust { Yes::All(how.images) } else { Yes::Nothing },
             switched_servers: Vec::new(),
             switched_skills: Vec::new(),
             action: if new.adopted_from.is_some() { Action::ToolsetAdopted } else { Action::ToolsetImported },
@@ -110,6 +117,6 @@ impl Toolsets {
         };
         self.write_rows(org, &how.by, rows).await?;
         self.settle(org, &id, staged).await;
-        Ok(Imported { id, plan, parcel })
+        Ok(Imported { id, plan, parcel, containers })
     }
 }

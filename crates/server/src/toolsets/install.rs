@@ -9,15 +9,16 @@ use kitbag_store::WriteTx;
 use serde_json::Value;
 
 use super::shelf::Staging;
-use super::{ToolsetError, Toolsets, blocking};
+use super::shown::{is_for, other_than_shown};
+use super::{ShownImages, ToolsetError, Toolsets, blocking};
 use crate::access::caller::Author;
 
 /// What a person says yes to while something is installed.
 pub(super) enum Yes {
     /// To nothing: what was trusted and is the same stays so.
     Nothing,
-    /// To the toolset itself and all its servers.
-    All,
+    /// To the toolset itself, all its servers, and its containers, of which these images were shown.
+    All(ShownImages),
     /// To these servers.
     Servers(Vec<ServerId>),
 }
@@ -107,16 +108,19 @@ async fn trust(tx: &mut WriteTx, new: &Install, yes: &Yes) -> Result<(), Toolset
     let definition = &new.definition;
     let said = |server: &&McpServer| match yes {
         Yes::Nothing => false,
-        Yes::All => true,
+        Yes::All(_) => true,
         Yes::Servers(some) => some.contains(&server.id),
     };
     for server in definition.servers.iter().filter(said) {
         tx.trust(&definition.id, server.id.as_str(), &server.fingerprint()).await?;
     }
-    if matches!(yes, Yes::All) {
+    if let Yes::All(shown) = yes {
         // As they are kept: what an image is built from is known by its hash.
         if let Some(kept) = tx.installed(&definition.id).await? {
-            tx.trust_containers(&kept).await?;
+            if let Some(id) = other_than_shown(shown, &kept) {
+                return Err(ToolsetError::OtherImage(id.to_owned()));
+            }
+            tx.trust_containers(&kept, |one| is_for(shown, one)).await?;
         }
         let itself = installed::trust_fingerprint(
             &definition.id,

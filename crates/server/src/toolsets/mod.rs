@@ -21,6 +21,7 @@ mod remove;
 mod renderings;
 mod servers;
 mod shelf;
+mod shown;
 mod skills;
 mod snapshot;
 
@@ -48,6 +49,7 @@ pub(crate) use parcel::Parcel;
 pub(crate) use plan::{Changes, Plan, PlannedLaunch, VersionChange};
 pub(crate) use servers::{LaunchChange, NewServer, ServerChange, Values};
 pub(crate) use shelf::{Shelf, ShelfError};
+pub(crate) use shown::{ShownImages, other_than_shown};
 pub(crate) use skills::OfferedSkill;
 pub(crate) use snapshot::Snapshot;
 

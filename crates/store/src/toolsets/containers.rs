@@ -154,12 +154,17 @@ impl WriteTx {
         Ok(changed > 0)
     }
 
-    /// Remembers that a person trusts all containers of a toolset as they are.
-    pub async fn trust_containers(&mut self, installed: &Installed) -> Result<(), StoreError> {
+    /// Remembers that a person trusts all containers of a toolset as they are. One whose name means another image now is that one from now on, if
+    /// `is_shown` says that the person saw it; otherwise it stays refused.
+    pub async fn trust_containers(
+        &mut self,
+        installed: &Installed,
+        is_shown: impl Fn(&InstalledContainer) -> bool,
+    ) -> Result<(), StoreError> {
         let toolset = &installed.toolset.id;
         for one in &installed.containers {
             self.trust(toolset, &trust_key(&one.container.id), &one.fingerprint()).await?;
-            if let Some(pinned) = one.trusted_anew() {
+            if let Some(pinned) = one.trusted_anew().filter(|_| is_shown(one)) {
                 self.pin_image(toolset, &one.container.id, &pinned).await?;
             }
         }

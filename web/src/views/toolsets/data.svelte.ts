@@ -39,8 +39,8 @@ export const toolsets = {
 
   /** Says yes to what was shown: an image that is another one by now is refused. */
   trust: ({ id, containers }: Detail): Promise<Detail> => {
-    const images = Object.fromEntries(containers.map((one) => [one.id, one.movedTo ?? one.imageId ?? null]));
-    return ask(api.POST('/v1/orgs/{org}/toolsets/{id}/trust', { params: { path: path(id) }, body: { images } }));
+    const body = { images: shownImages(containers) };
+    return ask(api.POST('/v1/orgs/{org}/toolsets/{id}/trust', { params: { path: path(id) }, body }));
   },
 
   prepare: (id: string): Promise<Schemas['Prepared']> =>
@@ -161,6 +161,19 @@ export function needsTrust(toolset: Detail): boolean {
 export function lacksTrust(toolset: Detail): boolean {
   const lacking = toolset.containers.some(({ enabled, trusted, movedTo }) => enabled && (!trusted || movedTo));
   return lacking || (!toolset.trusted && needsTrust(toolset));
+}
+
+/** What is said while it is prepared, and of which container. */
+export function line(data: Record<string, unknown>): string {
+  const message = String(data.message);
+  return data.containerId === undefined ? message : `${String(data.containerId)}: ${message}`;
+}
+
+/** The images of containers that are shown, as a yes says them. */
+export function shownImages(
+  containers: { id: string; imageId?: string | null; movedTo?: string | null }[],
+): Record<string, string | null> {
+  return Object.fromEntries(containers.map(({ id, imageId, movedTo }) => [id, movedTo ?? imageId ?? null]));
 }
 
 /** What its tools may do once it is trusted. */

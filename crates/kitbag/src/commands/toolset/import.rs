@@ -113,7 +113,11 @@ async fn install(
 ) -> Result<ExitCode, Failure> {
     // What was looked at is what is installed, or nothing is: an address may give something else the second time.
     let digest = looked_at.map(|report| format!("&digest={}", text(report, "digest"))).unwrap_or_default();
-    let query = format!("dryRun={}&trust={trust}&force={}&{}{digest}", how.dry_run, how.force, literals(how));
+    // The same of images: a name may mean another one by now.
+    let images =
+        looked_at.filter(|_| trust).map(|report| format!("&images={}", segment(&show::images(report).to_string())));
+    let images = images.unwrap_or_default();
+    let query = format!("dryRun={}&trust={trust}&force={}&{}{digest}{images}", how.dry_run, how.force, literals(how));
     let report = source.send(client, &query).await?;
     output.result(&report, show::report)
 }

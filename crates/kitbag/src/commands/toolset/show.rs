@@ -71,7 +71,8 @@ pub(super) fn prepared(prepared: &Value) -> String {
     let tools = prepared["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
     let broken: Vec<&Value> = tools.iter().filter(|tool| !tool["problem"].is_null()).collect();
     let mut lines = vec![match (tools.len(), broken.len()) {
-        (0, _) => format!("{} has no Python tools", text(prepared, "id")),
+        // Images of containers may be all that it needed.
+        (0, _) => format!("{} is ready", text(prepared, "id")),
         (count, 0) => format!("{} is ready: {count} tools", text(prepared, "id")),
         (count, broken) => format!("{}: {broken} of {count} tools cannot be called", text(prepared, "id")),
     }];
@@ -158,6 +159,12 @@ fn container_starts(container: &Value) -> Vec<String> {
     lines
 }
 
+/// Which image a container was and would be, if its name means another one now.
+fn moved(container: &Value) -> Option<String> {
+    let now = container["movedTo"].as_str()?;
+    Some(format!("was {} and is now {}", plain(text(container, "imageId")), plain(now)))
+}
+
 /// The images of a toolset's containers that are shown, as a yes says them.
 pub(super) fn images(toolset: &Value) -> Value {
     let shown = |one: &Value| if one["movedTo"].is_null() { one["imageId"].clone() } else { one["movedTo"].clone() };
@@ -229,6 +236,7 @@ pub(super) fn report(report: &Value) -> String {
         let made = if container["builds"] == true { "built from the folder" } else { "image" };
         let (id, image) = (text(container, "id"), plain(text(container, "image")));
         lines.push(format!("  container {id} (runs only once it is trusted):\n    {made} {image}"));
+        lines.extend(moved(container).map(|line| format!("    {line}")));
         lines.extend(container_starts(container).into_iter().map(|line| format!("    {line}")));
     }
     for (field, what) in [("unasked", "it wants no question before"), ("permissions", "its tools may use")] {

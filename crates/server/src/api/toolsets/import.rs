@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use kitbag_formats::bundle::Finding;
 use kitbag_formats::import::{Kind, Options};
 use kitbag_model::installed::unasked;
-use kitbag_model::{Container, ImageSource, Launch, SourceType, Visibility};
+use kitbag_model::{Container, ImageSource, InstalledContainer, Launch, SourceType, Visibility};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -21,7 +21,7 @@ use crate::access::caller::MayManage;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::QueryOf;
 use crate::app::App;
-use crate::toolsets::{Import, Imported, Parcel, PlannedLaunch, VersionChange};
+use crate::toolsets::{Import, Imported, Parcel, PlannedLaunch, ShownImages, VersionChange};
 use crate::transfer::Staged;
 
 /// How to import.
@@ -36,6 +36,10 @@ pub(crate) struct ImportQuery {
     /// first.
     #[serde(default)]
     trust: bool,
+    /// With `trust`: the images of containers that were shown, as the trust of a toolset takes them, in JSON: by the ids of containers `movedTo`, else
+    /// `imageId` of the dry run, else null. A container whose name means another image than the one that was trusted stays held back unless that is
+    /// named here, and if another one is, nothing is installed (`CONFLICT`).
+    images: Option<String>,
     /// Install an older version over a newer one.
     #[serde(default)]
     force: bool,
@@ -129,6 +133,12 @@ pub(crate) struct PlannedContainer {
     image: String,
     /// Whether it would be built from a folder of the bundle.
     builds: bool,
+    /// The image that it is, if it was trusted before as it is.
+    #[schema(required)]
+    image_id: Option<String>,
+    /// The image that its name means now, if that is another one. It is the one that is trusted, if somebody does.
+    #[schema(required)]
+    moved_to: Option<String>,
     command: Vec<String>,
     /// What would be started in place of that, by the ids of the tools for which it is something else.
     tool_commands: BTreeMap<String, Vec<String>>,
@@ -141,16 +151,23 @@ pub(crate) struct PlannedContainer {
     limits: serde_json::Value,
 }
 
-impl From<&Container> for PlannedContainer {
-    fn from(container: &Container) -> Self {
+impl PlannedContainer {
+    /// A container, and what is known of those that are there.
+    fn new(container: &Container, before: &[InstalledContainer]) -> Self {
         let (image, builds) = match &container.source {
             ImageSource::Image(name) => (name.to_string(), false),
             ImageSource::Build(folder) => (folder.to_string(), true),
         };
+        // What one is built from is known when it is installed; what it was built into then is no name that could mean another.
+        let same = before.iter().find(|known| {
+            !builds && known.container.id == container.id && known.fingerprint() == container.fingerprint(None)
+        });
         Self {
             id: container.id.to_string(),
             image,
             builds,
+            image_id: same.and_then(|same| same.pinned.as_ref()).map(|pinned| pinned.id.clone()),
+            moved_to: same.and_then(|same| same.moved_to.clone()),
             command: container.command.clone(),
             tool_commands: tool_commands(&container.tools),
             env: container.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
@@ -199,6 +216,10 @@ pub(crate) async fn import_toolset(
     let digest = query.digest.map(|text| text.parse()).transpose();
     let digest =
         digest.map_err(|_| ApiError::invalid("digest", "must be the digest of a dry run: 64 hexadecimal digits"))?;
+    let images = query.images.as_deref().map(serde_json::from_str::<ShownImages>).transpose();
+    let images = images
+        .map_err(|_| ApiError::invalid("images", "must be JSON: an image or null for each container's id"))?
+        .unwrap_or_default();
     let how = Import {
         source_type,
         source_ref,
@@ -206,6 +227,7 @@ pub(crate) async fn import_toolset(
         digest,
         dry_run: query.dry_run,
         trust: query.trust,
+        images,
         force: query.force,
         visibility: Visibility::Org,
         adopted_from: None,
@@ -298,7 +320,7 @@ fn report(done: Imported, dry_run: bool, trusted: bool, toolset: Option<ToolsetD
         agent_skills: changes(done.plan.skills),
         digest: done.parcel.digest.to_string(),
         launches: done.plan.launches.into_iter().map(|launch| launch_view(launch, trusted)).collect(),
-        containers: definition.containers.iter().map(PlannedContainer::from).collect(),
+        containers: definition.containers.iter().map(|one| PlannedContainer::new(one, &done.containers)).collect(),
         unasked: unasked(&definition.overrides).map(ToString::to_string).collect(),
         permissions: [("network", definition.permissions.network), ("listen", definition.permissions.listen)]
             .into_iter()

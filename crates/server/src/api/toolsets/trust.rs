@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use kitbag_model::{Action, Installed, InstalledContainer};
+use kitbag_model::Action;
 use kitbag_store::StoreError;
 use serde::Deserialize;
 use serde_json::json;
@@ -13,9 +13,10 @@ use utoipa::ToSchema;
 use super::get::detail;
 use super::{ToolsetDetail, ToolsetPath};
 use crate::access::caller::MayManage;
-use crate::api::error::{ApiError, Code, ErrorBody};
+use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::{MaybeJsonBody, PathOf};
 use crate::app::App;
+use crate::toolsets::{ToolsetError, other_than_shown};
 
 /// What was shown to whoever says yes.
 #[derive(Default, Deserialize, ToSchema)]
@@ -45,7 +46,9 @@ pub(crate) async fn trust_toolset(
     let id = path.id()?;
     let mut tx = app.store().write(&caller.org).await?;
     let installed = tx.installed(&id).await?.ok_or_else(|| path.not_found())?;
-    check_shown(&shown, &installed)?;
+    if let Some(other) = other_than_shown(&shown.images, &installed) {
+        return Err(ToolsetError::OtherImage(other.to_owned()).into());
+    }
     let gone = |error: StoreError| match error {
         StoreError::Reference => path.not_found(),
         other => other.into(),
@@ -53,30 +56,11 @@ pub(crate) async fn trust_toolset(
     for one in &installed.servers {
         tx.trust(&id, one.server.id.as_str(), &one.server.fingerprint()).await.map_err(gone)?;
     }
-    tx.trust_containers(&installed).await.map_err(gone)?;
+    tx.trust_containers(&installed, |_| true).await.map_err(gone)?;
     tx.trust(&id, "", &installed.fingerprint()).await.map_err(gone)?;
     tx.audit(&caller.who, Action::ToolsetTrusted, id.as_str(), &json!({ "fingerprint": installed.fingerprint() }))
         .await?;
     tx.commit().await?;
     app.tools_changed(&caller.org, id.as_str(), "trust").await;
     detail(&app, &caller.org, &id, true).await?.map(Json).ok_or_else(|| path.not_found())
-}
-
-/// Any call may find that a name means another image, between a look and the yes: nobody is to trust what they did not see.
-fn check_shown(shown: &TrustShown, installed: &Installed) -> Result<(), ApiError> {
-    let now =
-        |one: &InstalledContainer| one.moved_to.clone().or_else(|| one.pinned.as_ref().map(|pinned| pinned.id.clone()));
-    let other = shown.images.iter().find(|(id, image)| match (installed.container(id), image) {
-        (None, _) => true,
-        // Nobody knew which image it is, and it was found since: that is the one that was trusted then.
-        (Some(one), None) => one.moved_to.is_some(),
-        (Some(one), Some(image)) => now(one).as_ref() != Some(image),
-    });
-    match other {
-        None => Ok(()),
-        Some((id, _)) => {
-            let message = format!("the image of the container {id} is not the one that was shown; look at it again");
-            Err(ApiError::new(Code::Conflict, message).with_details(json!({ "container": id })))
-        }
-    }
 }

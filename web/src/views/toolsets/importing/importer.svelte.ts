@@ -3,7 +3,7 @@ import { api, ask, type Schemas } from '../../../api/client';
 import { Problem } from '../../../api/problem';
 import { events } from '../../../data/events.svelte';
 import { session } from '../../../data/session.svelte';
-import { toolsets } from '../data.svelte';
+import { line, shownImages, toolsets } from '../data.svelte';
 import type { Parcel } from './parcel';
 import { Archive } from './zip';
 
@@ -30,14 +30,14 @@ class Importer {
   /** What is in it, if the page has it and not the server alone. */
   archive = $state.raw<Archive>();
   trust = $state(false);
-  /** Whether its environment is built at once. */
+  /** Whether what its tools need is built or fetched at once. */
   prepare = $state(true);
   /** Whether values that are written out are forgotten. */
   literals = $state(false);
-  /** What was said while the environment was built. */
+  /** What was said meanwhile. */
   lines = $state<string[]>([]);
   prepared = $state.raw<Schemas['PreparedTool'][]>();
-  /** Why the environment was not built. */
+  /** Why that could not be had. */
   hitch = $state.raw<Problem>();
   #waiting: Promise<Parcel>[] = [];
   #round = 0;
@@ -113,6 +113,7 @@ class Importer {
       installed = await send(parcel, {
         trust: this.trust,
         digest: report.digest,
+        ...(this.trust ? { images: JSON.stringify(shownImages(report.containers)) } : {}),
         force: report.change === 'downgrade',
         replaceLiterals: this.literals,
       });
@@ -124,7 +125,9 @@ class Importer {
     }
     if (round !== this.#round) return;
     this.report = installed;
-    if (this.prepare && installed.toolset?.tools.some((tool) => tool.provider === 'python')) await this.#build(round);
+    const python = installed.toolset?.tools.some((tool) => tool.provider === 'python');
+    const images = installed.toolset?.containers.some(({ enabled, trusted }) => enabled && trusted);
+    if (this.prepare && (python || images)) await this.#build(round);
     if (round === this.#round) this.step = 'done';
   }
 
@@ -132,7 +135,7 @@ class Importer {
     const id = this.report!.id;
     this.step = 'preparing';
     const off = events.on(['toolset_progress'], (_, data) => {
-      if (data.toolsetId === id && round === this.#round) this.lines.push(String(data.message));
+      if (data.toolsetId === id && round === this.#round) this.lines.push(line(data));
     });
     try {
       const { tools } = await toolsets.prepare(id);
@@ -171,6 +174,7 @@ interface How {
   trust?: boolean;
   force?: boolean;
   digest?: string;
+  images?: string;
   replaceLiterals?: boolean;
 }
 
