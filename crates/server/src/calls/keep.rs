@@ -21,6 +21,9 @@ const TRIES: u32 = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// So long a record may still come that was about to be written when the connection was lost.
+const STILL: Duration = Duration::from_secs(60);
+
 /// The most calls of which it may be unknown whether they were recorded. More of them are found by their record when this server ends.
 const MOST_DOUBTS: usize = 10_000;
 
@@ -52,22 +55,23 @@ impl Calls {
     pub(super) fn doubt(&self, org: &OrgId, chat: ChatId, id: ToolCallId) {
         let mut doubts = self.doubts();
         if doubts.len() < MOST_DOUBTS {
-            doubts.insert((org.clone(), chat, id));
+            doubts.insert((org.clone(), chat, id), Instant::now());
         }
     }
 
     /// Ends the calls that turn out to be recorded, and that nothing runs.
     pub(crate) async fn settle_doubts(&self) {
-        let doubted: Vec<_> = self.doubts().iter().cloned().collect();
+        let doubted: Vec<_> = self.doubts().iter().map(|(key, since)| (key.clone(), *since)).collect();
         let why =
             CallError::new(CallErrorCode::Interrupted, "the database went away when it was asked for; it did not run");
-        for key in doubted {
+        for (key, since) in doubted {
             let (org, chat, id) = &key;
             if self.0.lives.find(org, *chat, *id).is_some() {
                 continue;
             }
             match self.end_unrun(org, *chat, *id, &why).await {
-                Ok(()) => drop(self.doubts().remove(&key)),
+                Ok(()) if since.elapsed() > STILL => drop(self.doubts().remove(&key)),
+                Ok(()) => {}
                 Err(error) => {
                     tracing::warn!(%error, "it is not known yet whether some calls were recorded");
                     return;
@@ -78,7 +82,7 @@ impl Calls {
 
     /// Ends what this server could not end in time, when it stops. Whether nothing is left that would run for ever in the records.
     pub(crate) async fn end_the_rest(&self) -> bool {
-        let mut orgs: Vec<OrgId> = self.doubts().iter().map(|(org, ..)| org.clone()).collect();
+        let mut orgs: Vec<OrgId> = self.doubts().keys().map(|(org, ..)| org.clone()).collect();
         orgs.extend(self.0.lives.all(|_| true).iter().map(|live| live.key.0.clone()));
         orgs.sort();
         orgs.dedup();

@@ -178,8 +178,8 @@ struct Inner {
     companies: Mutex<HashMap<ToolCallId, Arc<Company>>>,
     /// When the time is up of calls that wait for a yes, as far as it is waited for that.
     waited_for: Mutex<HashSet<(OrgId, Timestamp)>>,
-    /// Calls of which nobody knows whether they were recorded.
-    doubts: Mutex<HashSet<live::Key>>,
+    /// Calls of which nobody knows whether they were recorded, and since when.
+    doubts: Mutex<HashMap<live::Key, Instant>>,
     queue: Queue,
     pace: Pace,
     places: Places,
@@ -297,7 +297,7 @@ impl Calls {
         self.0.companies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn doubts(&self) -> MutexGuard<'_, HashSet<live::Key>> {
+    fn doubts(&self) -> MutexGuard<'_, HashMap<live::Key, Instant>> {
         self.0.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

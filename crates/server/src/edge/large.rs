@@ -51,7 +51,8 @@ const POLITENESS: u64 = 64 << 20;
 /// How long that may take. A client that dribbles holds no connection for longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn drain(body: Body, most: u64) {
+/// Reads what still comes, and forgets it.
+pub(crate) async fn drain(body: Body, most: u64) {
     let mut read = 0;
     let mut parts = body.into_data_stream();
     let reading = async {

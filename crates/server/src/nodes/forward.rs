@@ -26,6 +26,7 @@ use crate::access::caller::authenticate;
 use crate::access::client::Peer;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::edge::drain;
 use crate::ops::numbers;
 use crate::transfer::{Staged, TransferError, stream_kept};
 
@@ -96,7 +97,7 @@ pub(crate) async fn pass_on(app: &App, mut request: Request) -> Passed {
     if request.headers().contains_key(SEAL) {
         return match channel::open(app, &mut request).await {
             Ok(()) if app.is_draining() => {
-                Passed::Answered(undone(ApiError::new(Code::Unavailable, "the server is stopping; try again")))
+                leave_undone(app, request, ApiError::new(Code::Unavailable, "the server is stopping; try again")).await
             }
             Ok(()) => take_over(app, request).await,
             Err(error) => Passed::Answered(undone(error)),
@@ -113,6 +114,13 @@ pub(crate) async fn pass_on(app: &App, mut request: Request) -> Passed {
     }
 }
 
+/// Says that nothing was done about what another node passed on. Its body is taken first: a node that is still sending would see that the
+/// connection ends, and not the answer.
+async fn leave_undone(app: &App, request: Request, why: ApiError) -> Passed {
+    drain(request.into_body(), app.settings().max_upload_bytes).await;
+    Passed::Answered(undone(why))
+}
+
 /// What another node passed on is answered here if this node has what that takes. It may have given back the chat meanwhile, or lost it: then
 /// nothing was done, and the next holder is asked.
 async fn take_over(app: &App, mut request: Request) -> Passed {
@@ -125,7 +133,7 @@ async fn take_over(app: &App, mut request: Request) -> Passed {
         Ok(held) => Passed::Here(request, kept(held)),
         Err(NotHeld::NoChat) => Passed::Here(request, kept(None)),
         Err(error @ NotHeld::Elsewhere(_)) => {
-            Passed::Answered(undone(ApiError::new(Code::Unavailable, format!("{error}; try again"))))
+            leave_undone(app, request, ApiError::new(Code::Unavailable, format!("{error}; try again"))).await
         }
         Err(NotHeld::Store(error)) => Passed::Answered(ApiError::from(error).into_response()),
     }
