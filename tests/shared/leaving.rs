@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kitbag_testkit::{Gate, Program, TestDatabase};
+use kitbag_testkit::{Gate, Program};
 
 use crate::kit::{BINARY, Chat, installation, node, node_with};
 
