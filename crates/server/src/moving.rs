@@ -158,7 +158,9 @@ pub async fn run(from: &Place, to: &Place, source: Source) -> Result<Moved, Move
         false => Transfer::open_alone(&from.database).await?,
     };
     // Before anything is sent.
-    drop(target(&to.database, &source.summary().await?).await?);
+    if let Some(empty) = target(&to.database, &source.summary().await?).await? {
+        empty.close().await?;
+    }
     let copied =
         if is_served { at_a_moment(from, to, &mut source).await? } else { resting(from, to, &mut source).await? };
     let rows = source.summary().await?;

@@ -85,7 +85,6 @@ impl Inventory {
 
 /// A database, seen whole, as it was at one moment. Unless [`Transfer::fill`] ends, nothing that was done to it remains.
 pub struct Transfer {
-    location: Location,
     side: Side,
     tables: Vec<Table>,
 }
@@ -95,7 +94,7 @@ impl Transfer {
     pub async fn open(location: &Location) -> Result<Self, TransferError> {
         let mut side = Side::open(location).await?;
         let tables = side.tables().await?;
-        Ok(Self { location: location.clone(), side, tables })
+        Ok(Self { side, tables })
     }
 
     /// Opens one that nobody may serve until this is dropped: what is written there now would be left behind.
@@ -112,7 +111,7 @@ impl Transfer {
         let mut side = Side::open_locked(location).await?;
         keeps(side.alive().await?)?;
         let tables = side.tables().await?;
-        Ok(Self { location: location.clone(), side, tables })
+        Ok(Self { side, tables })
     }
 
     /// What the rows name that is kept elsewhere.
@@ -154,11 +153,15 @@ impl Transfer {
     /// Puts all rows of another database in place of those that are here. What came of it is the same, table by table, or nothing is kept.
     pub async fn fill(self, source: &mut Transfer) -> Result<Vec<Summary>, TransferError> {
         let wanted = source.summary().await?;
-        let Self { location, side, tables } = self;
-        let mut filled = Self { side: side.loosened(&location).await?, location, tables };
+        let mut filled = Self { side: self.side.loosened().await?, tables: self.tables };
         filled.check_free().await?;
         filled.check_empty().await?;
         filled.fill_loose(source, &wanted).await
+    }
+
+    /// Lets go of it.
+    pub async fn close(self) -> Result<(), TransferError> {
+        self.side.close().await
     }
 
     /// Who serves it, as far as a database knows: on SQLite that is whoever holds the data folder.

@@ -93,7 +93,7 @@ impl Side {
                 Ok(Self::Sqlite(connection))
             }
             Location::Postgres(url) => {
-                let mut connection = connect(url, "REPEATABLE READ").await?;
+                let mut connection = connect(url).await?;
                 let orgs = see_all(&mut connection).await?;
                 Ok(Self::Postgres(connection, Whole::Bound(orgs)))
             }
@@ -101,9 +101,14 @@ impl Side {
     }
 
     /// The same, to be filled: with the policies let go of and everything locked.
-    pub(super) async fn loosened(self, location: &Location) -> Result<Self, TransferError> {
-        let Location::Postgres(url) = location else { return Ok(self) };
-        let connection = connect(url, "READ COMMITTED").await?;
+    pub(super) async fn loosened(self) -> Result<Self, TransferError> {
+        let mut connection = match self {
+            Self::Postgres(connection, _) => connection,
+            sqlite => return Ok(sqlite),
+        };
+        // What it looked at holds locks as well, and what it sees must be what is there behind those that come.
+        sqlx::query("ROLLBACK").execute(&mut connection).await?;
+        sqlx::query("BEGIN ISOLATION LEVEL READ COMMITTED").execute(&mut connection).await?;
         let mut side = Self::Postgres(connection, Whole::Loose(Vec::new()));
         side.bind_owner(false).await?;
         Ok(side)
@@ -112,7 +117,7 @@ impl Side {
     /// As it is read, with nobody coming to serve it meanwhile.
     pub(super) async fn open_locked(location: &Location) -> Result<Self, TransferError> {
         let Location::Postgres(url) = location else { return Self::open(location).await };
-        let mut connection = connect(url, "REPEATABLE READ").await?;
+        let mut connection = connect(url).await?;
         // Before the first look, which says what moment is seen.
         sqlx::query("LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE").execute(&mut connection).await?;
         let orgs = see_all(&mut connection).await?;
@@ -125,6 +130,15 @@ impl Side {
             WHERE NOT dead AND expires_at > clock_timestamp() ORDER BY id";
         let Self::Postgres(connection, _) = self else { return Ok(Vec::new()) };
         Ok(sqlx::query_scalar(ALIVE).fetch_all(connection).await?)
+    }
+
+    /// Lets go of everything that was not kept.
+    pub(super) async fn close(self) -> Result<(), TransferError> {
+        match self {
+            Self::Sqlite(connection) => connection.close().await?,
+            Self::Postgres(connection, _) => connection.close().await?,
+        }
+        Ok(())
     }
 
     /// Whether the owner is bound by the policies of its tables. It is, whenever nobody moves rows.
@@ -365,14 +379,14 @@ impl Side {
     }
 }
 
-/// Begins a transaction. What is read repeatably is all as it was at one moment, however long it takes.
-async fn connect(url: &Secret, isolation: &'static str) -> Result<PgConnection, TransferError> {
+/// Begins a transaction in which all is as it was at one moment, however long it takes.
+async fn connect(url: &Secret) -> Result<PgConnection, TransferError> {
     // Neither a statement nor the pause while bytes are sent has an end by the clock: this is one connection, and nobody waits for it.
     const SESSION: &str =
         "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '5s'";
     let mut connection = postgres::options(url)?.connect().await.map_err(OpenError::connecting)?;
     sqlx::raw_sql(SESSION).execute(&mut connection).await?;
-    sqlx::query(AssertSqlSafe(format!("BEGIN ISOLATION LEVEL {isolation}"))).execute(&mut connection).await?;
+    sqlx::query("BEGIN ISOLATION LEVEL REPEATABLE READ").execute(&mut connection).await?;
     Ok(connection)
 }
 
