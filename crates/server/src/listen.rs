@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -88,19 +89,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         app.hand_over(drain.min(HANDING_OVER)).await;
         sleep(app.settings().nodes.linger).await;
     });
-    loop {
-        let (stream, peer, permit) = tokio::select! {
-            () = &mut stop => break,
-            accepted = accept(&listener, &permits) => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Mostly too many open files: others will close some.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    sleep(Duration::from_secs(1)).await;
-                    continue;
-                }
-            },
-        };
+    let take = |(stream, peer, permit): Accepted| {
         let stream = TokioIo::new(Impatient::new(stream, STALL_TIMEOUT));
         // With upgrades: frames may have WebSockets.
         let service = service.clone();
@@ -125,6 +114,25 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
             }
             drop((permit, asked_to_stop));
         });
+    };
+    loop {
+        let accepted = tokio::select! {
+            () = &mut stop => break,
+            accepted = accept(&listener, &permits) => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Mostly too many open files: others will close some.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(Duration::from_secs(1)).await;
+                    continue;
+                }
+            },
+        };
+        take(accepted);
+    }
+    // Who was let in by the kernel does not know that nobody looks any more, and may have sent all of a request.
+    while let Some(Ok(accepted)) = accept(&listener, &permits).now_or_never() {
+        take(accepted);
     }
     drop(listener);
     tidying.abort();
@@ -156,10 +164,10 @@ fn most_connections() -> usize {
     usize::try_from(most).unwrap_or(16)
 }
 
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
+/// A connection, whose it is, and its place.
+type Accepted = (TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
+
+async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> io::Result<Accepted> {
     let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
     // Answers are small and whole; waiting to fill a packet only costs time.

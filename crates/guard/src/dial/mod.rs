@@ -44,8 +44,17 @@ pub fn loopback_client() -> reqwest::Result<reqwest::Client> {
 
 /// A client for other servers of the same installation, at addresses that its operator wrote. What they answer may go on and on, so there is
 /// no limit but that for connecting.
-#[allow(clippy::disallowed_methods, reason = "this is the room for it")]
 pub fn peer_client() -> reqwest::Result<reqwest::Client> {
+    of_peers().pool_idle_timeout(Duration::from_secs(20)).build()
+}
+
+/// The same, but no connection is used twice: for servers that are about to stop, and close those at which nothing happens.
+pub fn fresh_peer_client() -> reqwest::Result<reqwest::Client> {
+    of_peers().pool_max_idle_per_host(0).build()
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the room for it")]
+fn of_peers() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
@@ -56,6 +65,4 @@ pub fn peer_client() -> reqwest::Result<reqwest::Client> {
         .no_deflate()
         .http1_only()
         .connect_timeout(Duration::from_secs(5))
-        .pool_idle_timeout(Duration::from_secs(20))
-        .build()
 }

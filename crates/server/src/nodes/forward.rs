@@ -393,7 +393,7 @@ impl<'a> Passing<'a> {
         if upgrade.is_some() {
             speak_websocket(&mut headers);
         }
-        let request = self.app.nodes().client().map_err(|error| {
+        let request = self.app.nodes().client(target).map_err(|error| {
             tracing::error!(%error, "no other node can be asked");
             Unanswered::Unheard
         })?;
@@ -461,13 +461,20 @@ impl Nodes {
         }
     }
 
-    /// What asks other nodes. Their addresses are the operator's.
-    pub(super) fn client(&self) -> reqwest::Result<reqwest::Client> {
-        if let Some(client) = self.0.client.get() {
+    /// What asks another node. Their addresses are the operator's.
+    pub(super) fn client(&self, node: &str) -> reqwest::Result<reqwest::Client> {
+        // One that is about to stop closes connections at which nothing happens, and of a request that is sent in that very moment nobody
+        // can say whether it was heard. A connection of its own is there for it, or refused.
+        let is_stopping = self.peer(node).is_some_and(|peer| peer.draining);
+        let (known, make): (_, fn() -> _) = match is_stopping {
+            true => (&self.0.fresh_client, kitbag_guard::dial::fresh_peer_client),
+            false => (&self.0.client, kitbag_guard::dial::peer_client),
+        };
+        if let Some(client) = known.get() {
             return Ok(client.clone());
         }
-        let client = kitbag_guard::dial::peer_client()?;
-        Ok(self.0.client.get_or_init(|| client).clone())
+        let client = make()?;
+        Ok(known.get_or_init(|| client).clone())
     }
 }
 

@@ -90,6 +90,7 @@ struct Inner {
     steady: Mutex<Steady>,
     draining: AtomicBool,
     client: OnceLock<reqwest::Client>,
+    fresh_client: OnceLock<reqwest::Client>,
 }
 
 /// A chat that this node holds, for as long as it is the latest to hold it.
@@ -154,6 +155,7 @@ impl Nodes {
             steady: Mutex::new(Steady::new(Instant::now())),
             draining: AtomicBool::new(false),
             client: OnceLock::new(),
+            fresh_client: OnceLock::new(),
         }))
     }
 

@@ -153,7 +153,7 @@ impl Nodes {
         let Some(address) = self.peer(node).and_then(|peer| peer.address) else { return Answer::Refused };
         let Ok(vault) = servers.vault().await else { return Answer::Refused };
         let seal = channel::seal(&vault, self, node, &Method::POST, &path, None);
-        let (Ok(seal), Ok(client)) = (seal, self.client()) else { return Answer::Refused };
+        let (Ok(seal), Ok(client)) = (seal, self.client(node)) else { return Answer::Refused };
         let asking =
             client.post(format!("{address}{path}")).header(SEAL, seal.clone()).header(header::HOST, "localhost");
         let asking = asking.headers(channel::trace()).send();

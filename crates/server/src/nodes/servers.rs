@@ -204,7 +204,7 @@ impl ServerLeases {
         let seal = channel::seal(&vault, nodes, node, &Method::GET, &path, None);
         let seal = seal.map_err(|_| NotLed::Again("the server that has it cannot be asked"))?;
         let asking = nodes
-            .client()
+            .client(node)
             .map_err(unled)?
             .get(format!("{address}{path}"))
             .header(SEAL, seal)
