@@ -94,9 +94,8 @@ impl Selector {
         match self {
             Self::Server(wanted) => wanted == key,
             Self::Toolset(wanted) => wanted == key.toolset.as_str(),
-            Self::Pattern(pattern) => {
-                pattern.strip_suffix('*').is_some_and(|fixed| fits(fixed, &format!("mcp:{key}:")) || fixed.is_empty())
-            }
+            // What fits the front and ends in `*` fits whatever comes behind.
+            Self::Pattern(pattern) => pattern.ends_with('*') && fits(pattern, &format!("mcp:{key}:")),
             Self::Legacy { .. } | Self::Name(_) => false,
         }
     }
