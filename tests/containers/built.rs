@@ -20,7 +20,7 @@ async fn a_server_that_is_killed_while_it_builds_builds_when_it_starts_again() {
     let yaml = "id: app\nname: App\nversion: \"1.0.0\"\ncontainers:\n  - id: box\n    build: box\n    tools: [{id: say, command: [/bin/tool, nothing], input_schema: {type: object}}]\n";
     import(&server, "?trust=true", bundle(&[("toolset.yaml", yaml), ("box/Containerfile", &recipe)])).await.expect(201);
     let end = Instant::now() + Duration::from_secs(60);
-    while podman.run(&["ps", "--all", "--external", "--quiet"]).is_empty() {
+    while podman.with_builders().is_empty() {
         assert!(Instant::now() < end, "nothing is built");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -32,7 +32,7 @@ async fn a_server_that_is_killed_while_it_builds_builds_when_it_starts_again() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(call(&server, &new_chat(&server).await, "say").await["status"], "success");
-    while !podman.run(&["ps", "--all", "--external", "--quiet"]).is_empty() {
+    while !podman.with_builders().is_empty() {
         assert!(Instant::now() < end + Duration::from_secs(60), "a step of a recipe is still there");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

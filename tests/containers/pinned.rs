@@ -179,12 +179,12 @@ async fn images_that_nobody_needs_go_sooner_or_later() {
     let packed = bundle(&[("toolset.yaml", yaml), ("box/Containerfile", &recipe)]);
     import(&server, "?trust=true", packed).await.expect(201);
     let end = Instant::now() + Duration::from_secs(60);
-    while podman.run(&["ps", "--all", "--external", "--quiet"]).is_empty() {
+    while podman.with_builders().is_empty() {
         assert!(Instant::now() < end, "nothing is built");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     server.delete(&format!("{TOOLSETS}/app")).await.expect(204);
-    while !podman.run(&["ps", "--all", "--external", "--quiet"]).is_empty() {
+    while !podman.with_builders().is_empty() {
         assert!(Instant::now() < end, "it is built for ever");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -69,11 +69,20 @@ impl Podman {
         self.try_run(args).unwrap_or_else(|error| panic!("podman {args:?}: {error}"))
     }
 
-    /// Its images, as it lists them. It is asked again where one went meanwhile, which podman says is an error.
+    /// Its images, as it lists them.
     pub fn images(&self, args: &[&str]) -> String {
-        let args = [&["images"], args].concat();
-        let mut tries = (0..10).map(|_| self.try_run(&args));
-        let listed = tries.find(|listed| !listed.as_ref().is_err_and(|error| error.contains("image not known")));
+        self.list(&[&["images"], args].concat())
+    }
+
+    /// The ids of all containers that there are, those in which an image is built, too.
+    pub fn with_builders(&self) -> String {
+        self.list(&["ps", "--all", "--external", "--quiet"])
+    }
+
+    /// A list, which is asked for again where something of it went meanwhile: podman says that this is an error.
+    fn list(&self, args: &[&str]) -> String {
+        let mut tries = (0..10).map(|_| self.try_run(args));
+        let listed = tries.find(|listed| !listed.as_ref().is_err_and(|error| error.contains("not known")));
         listed.expect("a list while none goes").unwrap_or_else(|error| panic!("podman {args:?}: {error}"))
     }
 
