@@ -20,6 +20,8 @@ test('everything is found and opened by keys alone', async ({ kitbag, page }) =>
   await page.keyboard.press('Control+k');
   await page.keyboard.type('read_file');
   await expect(chosen).toContainText('read_file');
+  // What the chat's view can do with it is there when that is, and may come first.
+  await expect(page.getByRole('option', { name: 'Run Read File in this chat' })).toBeVisible();
   const first = await chosen.textContent();
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('ArrowDown');
