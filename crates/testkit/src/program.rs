@@ -59,7 +59,7 @@ impl Program {
     }
 
     /// The command, with an environment that holds nothing of the developer's own settings.
-    pub(crate) fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut words = self.wrapper.iter().map(String::as_str).chain([self.binary.to_str().expect("a UTF-8 path")]);
         let mut command = Command::new(words.next().expect("there is always the binary"));
         command.args(words).args(args).env_clear().env("KITBAG_DATA", &self.data).stdin(Stdio::null());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kitbag_guard::dial::EgressPolicy;
 use kitbag_mcp::connection::{Call, Connection, Notice, Options};
 use kitbag_mcp::endpoint::Endpoint;
-use kitbag_testkit::{Server, TestDatabase};
+use kitbag_testkit::{Program, Server, TestDatabase};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -95,12 +95,9 @@ pub(crate) struct Pipe {
 impl Pipe {
     #[allow(clippy::disallowed_methods, reason = "it is started around the program, not by it")]
     pub(crate) fn start(database: &TestDatabase, more: &[&str]) -> Self {
-        let mut command = Command::new(BINARY);
-        command.args(["mcp", "stdio"]).args(more).env_clear().env("KITBAG_DATA", database.data()).kill_on_drop(true);
-        for name in ["PATH", "HOME", "LANG", "TMPDIR"] {
-            command.envs(std::env::var_os(name).map(|value| (name, value)));
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let args: Vec<&str> = ["mcp", "stdio"].into_iter().chain(more.iter().copied()).collect();
+        let mut command = Command::from(Program::on(BINARY, database).command(&args));
+        command.kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { stdin: child.stdin.take(), child, stdout, answered: Vec::new() }
