@@ -152,15 +152,10 @@ impl Calls {
             }
             place => place?,
         };
-        let mut tx = self.0.store.write(org).await?;
-        let taken = tx.take_call(chat, id, from, &me).await;
-        let taken = match taken {
-            Ok(true) => tx.commit_chat().await.map(|()| true).inspect_err(|_| self.doubt(org, chat, id)),
-            other => other,
-        };
-        match taken {
+        match self.take(org, chat, id, (from, &me)).await {
             Ok(true) => {}
             other => {
+                // However it was not taken: who finds it among those that run here waits for its end.
                 self.give_back(place);
                 return match other {
                     Err(error) if !matches!(error, StoreError::LeaseLost) => Err(error.into()),
@@ -172,6 +167,22 @@ impl Calls {
         self.start(place, Arc::new(call), callable, Record::Now).detach();
         over_or_late(&live).await;
         Ok(Handed::Looked)
+    }
+
+    /// Writes down that a call runs here, unless somebody else has it by now. Whether it does.
+    async fn take(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+        (from, me): (&str, &str),
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.0.store.write(org).await?;
+        let is_ours = tx.take_call(chat, id, from, me).await?;
+        if is_ours {
+            tx.commit_chat().await.inspect_err(|_| self.doubt(org, chat, id))?;
+        }
+        Ok(is_ours)
     }
 }
 
