@@ -219,13 +219,8 @@ impl Calls {
             true => None,
             false => Some(self.take_place(org, ask.chat, id, callable, ask.company.clone(), most)?),
         };
-        match (self.insert(org, ask, callable, id, asks_somebody).await, running) {
-            (Ok(call), running) => Ok(Recorded { call, running }),
-            (Err(error), running) => {
-                running.into_iter().for_each(|place| self.give_back(place));
-                Err(error)
-            }
-        }
+        let call = self.insert(org, ask, callable, id, asks_somebody).await?;
+        Ok(Recorded { call, running })
     }
 
     async fn insert(

@@ -94,7 +94,6 @@ impl Calls {
         });
         let node = self.0.nodes.id();
         if !self.0.store.call_asked(org, Arc::clone(&call), &node).await {
-            self.give_back(place);
             return Ok(None);
         }
         self.tell(org, &call);

@@ -87,13 +87,12 @@ impl Calls {
                 self.start(place, Arc::clone(&call), callable, Record::Now).detach();
                 Ok(Asked::new(call, live))
             }
-            other => {
-                self.give_back(place);
-                match other {
-                    Err(error) => Err(error),
-                    _ => Err(self.too_late(org, call).await),
-                }
+            Ok(None) => {
+                // Before it is waited for anything.
+                drop(place);
+                Err(self.too_late(org, call).await)
             }
+            Err(error) => Err(error),
         }
     }
 

@@ -154,14 +154,8 @@ impl Calls {
         };
         match self.take(org, chat, id, (from, &me)).await {
             Ok(true) => {}
-            other => {
-                // However it was not taken: who finds it among those that run here waits for its end.
-                self.give_back(place);
-                return match other {
-                    Err(error) if !matches!(error, StoreError::LeaseLost) => Err(error.into()),
-                    _ => Ok(Handed::Looked),
-                };
-            }
+            Ok(false) | Err(StoreError::LeaseLost) => return Ok(Handed::Looked),
+            Err(error) => return Err(error.into()),
         }
         let live = place.live();
         self.start(place, Arc::new(call), callable, Record::Now).detach();

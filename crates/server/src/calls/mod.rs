@@ -173,7 +173,7 @@ struct Inner {
     settings: CallSettings,
     schemas: Schemas,
     nodes: Nodes,
-    lives: Lives,
+    lives: Arc<Lives>,
     /// Who made the calls that wait for a yes, as far as they wait too.
     companies: Mutex<HashMap<ToolCallId, Arc<Company>>>,
     /// When the time is up of calls that wait for a yes, as far as it is waited for that.
@@ -221,7 +221,7 @@ impl Calls {
             rules,
             schemas: Schemas::default(),
             nodes,
-            lives: Lives::default(),
+            lives: Arc::default(),
             companies: Mutex::default(),
             waited_for: Mutex::default(),
             doubts: Mutex::default(),

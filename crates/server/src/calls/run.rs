@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
 use super::behind::Record;
-use super::live::{Live, NotTaken};
+use super::live::{Live, Lives, NotTaken};
 use super::plan::BlobsOf;
 use super::queue::Ticket;
 use super::{Calls, Company, MOST_RESULT_BYTES, hear, traced};
@@ -37,16 +37,27 @@ use crate::workspaces::{Lease, WorkspaceError};
 /// How long is waited before it is looked again who holds a chat.
 const ELSEWHERE: Duration = Duration::from_millis(200);
 
-/// A call's place among those that run or wait.
+/// A call's place among those that run or wait, and that it is known here. Both end with it, however that comes: who finds a call among those that
+/// run here waits for its end.
 pub(super) struct Place {
     live: Arc<Live>,
-    ticket: Ticket,
+    /// None once it is given back.
+    ticket: Option<Ticket>,
+    lives: Arc<Lives>,
 }
 
 impl Place {
     /// What is known of the call while it runs.
     pub(super) fn live(&self) -> Arc<Live> {
         Arc::clone(&self.live)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // First: whoever hears that it is over may ask for another at once.
+        self.ticket = None;
+        self.lives.remove(&self.live);
     }
 }
 
@@ -66,18 +77,13 @@ impl Calls {
             NotTaken::Closed => ApiError::new(Code::Unavailable, "the server is stopping; try again"),
             NotTaken::There => ApiError::new(Code::Conflict, "somebody else decides about this call just now"),
         })?;
-        Ok(Place { live, ticket })
-    }
-
-    /// It was not recorded.
-    pub(super) fn give_back(&self, place: Place) {
-        self.0.lives.remove(&place.live);
+        Ok(Place { live, ticket: Some(ticket), lives: Arc::clone(&self.0.lives) })
     }
 
     /// A call that is recorded as running, or is about to be, runs. It goes on whoever waits for it.
     pub(super) fn start(&self, place: Place, call: Arc<ToolCall>, callable: Arc<Callable>, record: Record) -> Lasting {
         let calls = self.clone();
-        let Place { live, ticket } = place;
+        let live = place.live();
         let span = tracing::info_span!("call", id = %call.id, tool = %call.tool_id);
         let mut traced = traced::begin(&live, &call);
         let work = async move {
@@ -88,8 +94,7 @@ impl Calls {
                 Box::pin(calls.record_failure(&live, &error)).await;
             }
             traced::end(traced, &live);
-            drop(ticket);
-            calls.0.lives.remove(&live);
+            drop(place);
         };
         Lasting::new(work.instrument(span))
     }
@@ -372,6 +377,7 @@ impl RunError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::queue::Queue;
     use super::*;
 
     #[tokio::test]
@@ -384,5 +390,24 @@ mod tests {
         assert_eq!(ended.to_string(), "panic: a defect of ours");
         assert_eq!(ended.told().code, CallErrorCode::Internal);
         assert!(unless_it_panics(pin!(async { Ok(()) })).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_place_that_is_let_go_of_is_nobodys_and_whoever_waits_for_its_call_hears_it() {
+        let (queue, lives) = (Queue::new(1, 1), Arc::new(Lives::default()));
+        let (org, chat, id) = (OrgId::local(), ChatId::generate(), ToolCallId::generate());
+        let take = || {
+            let ticket = queue.enter(&org, chat, true, None).ok()?;
+            let live = lives.add(&org, chat, id, "zoo", None).ok()?;
+            Some(Place { live, ticket: Some(ticket), lives: Arc::clone(&lives) })
+        };
+        let place = take().expect("there is room");
+        assert!(take().is_none(), "there is room for one");
+        let known = lives.find(&org, chat, id).expect("it is known");
+        // Whatever went wrong before it was started.
+        drop(place);
+        assert!(lives.find(&org, chat, id).is_none());
+        known.over().await;
+        assert!(take().is_some(), "its room is free");
     }
 }
