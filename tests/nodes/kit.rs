@@ -33,6 +33,11 @@ impl Installation {
         Self { database, folders: (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect() }
     }
 
+    /// How many nodes there is a folder for.
+    pub(crate) fn nodes(&self) -> usize {
+        self.folders.len()
+    }
+
     pub(crate) fn folder(&self, node: usize) -> &Path {
         self.folders[node].path()
     }

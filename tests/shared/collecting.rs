@@ -79,7 +79,7 @@ async fn a_chat_comes_back_to_a_folder_whose_state_was_collected() {
 }
 
 /// Has a server stop in good order, so that another one may hold what it held.
-fn stop(mut server: Server) {
+pub(crate) fn stop(mut server: Server) {
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait().success());
 }

@@ -1,5 +1,7 @@
 //! Servers with bytes in a bucket, and chats in them.
 
+use std::time::{Duration, Instant};
+
 use kitbag_formats::archive::ArchiveWriter;
 use kitbag_testkit::{Answer, Program, Server, TestBucket, TestDatabase};
 use reqwest::{Method, header};
@@ -107,6 +109,18 @@ impl<'a> Chat<'a> {
     pub(crate) async fn is_whole(&self) {
         let found = self.server.post(&self.path("workspace/fsck"), &json!({})).await.expect(200);
         assert_eq!(found["problems"], json!([]), "{found}");
+    }
+}
+
+/// Asks until something is so.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < end, "it never came to this: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -8,3 +8,4 @@ mod kit;
 mod leaving;
 mod moving;
 mod sharing;
+mod shedding;

@@ -149,7 +149,7 @@ pub(crate) fn open_up(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     disk::chmod(&rustix::fs::openat(parent, name, flags, Mode::empty())?, 0o755)
 }
 
-fn names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
+pub(crate) fn names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
     let listed = match Dir::read_from(folder) {
         Err(Errno::ACCESS) => disk::chmod(folder, 0o755).and_then(|()| Dir::read_from(folder)),

@@ -10,6 +10,7 @@ pub mod clear;
 mod disk;
 mod error;
 pub mod fault;
+pub mod laid;
 pub mod tree;
 pub mod workspace;
 

@@ -165,6 +165,10 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_BLOB_CACHE_BYTES", value_name = "BYTES")]
     pub(crate) blob_cache_bytes: Option<u64>,
 
+    /// How many bytes workspaces that nobody uses may take in the data folder while a bucket has what is in them [default: 20 GiB]
+    #[arg(long, env = "KITBAG_WORKSPACE_CACHE_BYTES", value_name = "BYTES")]
+    pub(crate) workspace_cache_bytes: Option<u64>,
+
     /// Let everybody in who reaches the server; on a loopback address only
     #[arg(long, env = "KITBAG_NO_AUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = BoolishValueParser::new(), value_name = "BOOL")]

@@ -43,6 +43,7 @@ struct File {
     database: Option<String>,
     blobs: Option<String>,
     blob_cache_bytes: Option<u64>,
+    workspace_cache_bytes: Option<u64>,
     advertise: Option<String>,
     node_lease_seconds: Option<u64>,
     drain_delay_seconds: Option<u64>,
@@ -140,7 +141,10 @@ impl Config {
             },
             blobs: blobs::read(
                 flags.blobs.or(file.blobs).as_deref(),
-                flags.blob_cache_bytes.or(file.blob_cache_bytes),
+                (
+                    flags.blob_cache_bytes.or(file.blob_cache_bytes),
+                    flags.workspace_cache_bytes.or(file.workspace_cache_bytes),
+                ),
                 &egress,
             )?,
             egress,

@@ -81,9 +81,11 @@ impl<T, E: Into<anyhow::Error>> Doing<T> for Result<T, E> {
 /// A database that did not open. What the caller must change exits with 2, what the machine failed at with 1.
 pub(crate) fn not_opened(error: OpenError) -> Failure {
     match error {
-        OpenError::Sqlite { .. } | OpenError::Unreachable(_) | OpenError::Refused(_) | OpenError::Database(_) => {
-            Failure::failed(error.to_string())
-        }
+        OpenError::Sqlite { .. }
+        | OpenError::Unreachable(_)
+        | OpenError::Refused(_)
+        | OpenError::InUse(_)
+        | OpenError::Database(_) => Failure::failed(error.to_string()),
         refused => Failure::wrong_use(refused.to_string()),
     }
 }

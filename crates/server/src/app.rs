@@ -108,11 +108,13 @@ pub struct BlobSettings {
     pub bucket: Option<Bucket>,
     /// The most bytes that copies of what the bucket has may take.
     pub cache_bytes: u64,
+    /// The most bytes that workspaces may take which are laid out though nobody uses them, if the bucket has what is in them.
+    pub workspace_bytes: u64,
 }
 
 impl Default for BlobSettings {
     fn default() -> Self {
-        Self { bucket: None, cache_bytes: 10 << 30 }
+        Self { bucket: None, cache_bytes: 10 << 30, workspace_bytes: 20 << 30 }
     }
 }
 

@@ -74,6 +74,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     tokio::spawn(async move { servers.start_servers().await });
     let keeper = app.clone();
     let retaining = tokio::spawn(async move { keeper.retain_for_ever().await });
+    let shedder = app.clone();
+    let shedding = tokio::spawn(async move { shedder.shed_for_ever().await });
     let runs = app.runs().clone();
     let leasing = tokio::spawn(async move { runs.look_after_leases().await });
     app.stage().open();
@@ -137,6 +139,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     drop(listener);
     tidying.abort();
     retaining.abort();
+    shedding.abort();
     leasing.abort();
     telling.abort();
     app.start_draining();

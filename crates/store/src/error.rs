@@ -85,6 +85,12 @@ pub enum OpenError {
         /// What is in the way and what to do.
         reason: String,
     },
+    /// Others have tables that are to change, and keep them.
+    #[error(
+        "the schema could not be changed, because somebody works with what is to change (a backup, or another long transaction): {0}. \
+         Nothing was changed; try again when that is over"
+    )]
+    InUse(sqlx::Error),
     /// A statement failed.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),

@@ -191,6 +191,22 @@ impl TestDatabase {
         count.expect("count the rows")
     }
 
+    /// What the node is called that advertises a port of this machine. PostgreSQL only.
+    pub async fn node_at(&self, port: u16) -> Option<String> {
+        let query = "SELECT id::text FROM nodes WHERE address LIKE $1 AND NOT dead ORDER BY started_at DESC LIMIT 1";
+        let address = format!("%:{port}");
+        let mut connection = self.connect(SUPERUSER).await;
+        sqlx::query_scalar(query).bind(address).fetch_optional(&mut connection).await.expect("read the nodes")
+    }
+
+    /// Whether there is such a node, of which nobody has said that it is dead. PostgreSQL only.
+    pub async fn has_node(&self, id: &str) -> bool {
+        let query = "SELECT count(*) FROM nodes WHERE id::text = $1 AND NOT dead";
+        let mut connection = self.connect(SUPERUSER).await;
+        let count: i64 = sqlx::query_scalar(query).bind(id).fetch_one(&mut connection).await.expect("read the nodes");
+        count > 0
+    }
+
     /// The tables of PostgreSQL, and the files of the data folder, that hold a text somewhere.
     pub async fn places_of(&self, text: &str) -> Vec<String> {
         let mut found = Vec::new();

@@ -55,7 +55,7 @@ impl Notes {
     }
 
     /// Those of them that live.
-    fn alive(&self) -> Vec<i32> {
+    pub(crate) fn alive(&self) -> Vec<i32> {
         self.started().into_iter().filter(|pid| lives(*pid)).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! What breaks: nodes and machines are killed and paused, the database crashes or says nothing, the bucket is out of reach.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kitbag_testkit::cluster::Cluster;
@@ -9,8 +11,9 @@ use tokio::sync::{Mutex, RwLock};
 use tokio::time::sleep;
 
 use super::dice::Dice;
+use super::load::Said;
 use super::machines::Machine;
-use crate::kit::Installation;
+use crate::kit::{Installation, until};
 
 /// All that can break, and how it is started again.
 pub(crate) struct Parts {
@@ -23,9 +26,21 @@ pub(crate) struct Parts {
     pub(crate) gate: Gate,
     /// Nobody is started while the database or the bucket is away: a server that finds neither says so and ends.
     pub(crate) is_up: RwLock<()>,
+    /// What clients were told.
+    pub(crate) said: Arc<Said>,
 }
 
-/// What one node was seen to use at the most.
+/// What happens to a node.
+#[derive(Clone, Copy)]
+enum Fault {
+    Kill,
+    /// It sleeps until another has said that it is dead.
+    LongPause,
+    /// It sleeps for about as long as its lease. Whatever else breaks meanwhile may keep the others from saying so.
+    Pause,
+}
+
+/// What one process was seen to use at the most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Use {
     pub(crate) files: usize,
@@ -39,32 +54,54 @@ pub(crate) fn start(installation: &Installation, node: usize, port: u16) -> Serv
 }
 
 impl Parts {
-    /// Nodes are killed, and paused for longer than their lease: each once a round, one at a time.
+    /// Nodes are killed, and paused for longer than their lease: each once a round and one of them twice, one at a time.
     pub(crate) async fn break_nodes(&self, mut dice: Dice, rounds: u64) {
         for _ in 0..rounds {
-            let mut faults = [true, false, dice.within(0..2) == 0];
+            let third = if dice.within(0..2) == 0 { Fault::Kill } else { Fault::Pause };
+            let mut faults = [Fault::Kill, Fault::LongPause, third];
             dice.shuffle(&mut faults);
-            for is_kill in faults {
+            for fault in faults {
                 sleep(Duration::from_millis(dice.within(300..1500))).await;
+                self.work().await;
                 let which = dice.within(0..self.nodes.len() as u64) as usize;
                 let pause = Duration::from_millis(dice.within(0..1000));
                 let mut node = self.nodes[which].lock().await;
-                if is_kill {
-                    println!("node {which} is killed");
-                    node.signal(Signal::KILL);
-                    node.wait();
-                    sleep(pause).await;
-                    let _up = self.is_up.read().await;
-                    *node = tokio::task::block_in_place(|| start(&self.installation, which, self.ports[which]));
-                } else {
-                    println!("node {which} is paused");
-                    node.signal(Signal::STOP);
-                    sleep(Duration::from_millis(2500) + 2 * pause).await;
-                    node.signal(Signal::CONT);
+                match fault {
+                    Fault::Kill => {
+                        println!("node {which} is killed");
+                        node.signal(Signal::KILL);
+                        node.wait();
+                        sleep(pause).await;
+                        let _up = self.is_up.read().await;
+                        *node = tokio::task::block_in_place(|| start(&self.installation, which, self.ports[which]));
+                    }
+                    Fault::LongPause => {
+                        println!("node {which} is paused until it is dead");
+                        let _up = self.is_up.read().await;
+                        let database = &self.installation.database;
+                        let id = until("it is a node", async || database.node_at(self.ports[which]).await).await;
+                        node.signal(Signal::STOP);
+                        let is_dead = async || (!database.has_node(&id).await).then_some(());
+                        until("the others say that it is dead", is_dead).await;
+                        sleep(pause).await;
+                        node.signal(Signal::CONT);
+                    }
+                    Fault::Pause => {
+                        println!("node {which} is paused");
+                        node.signal(Signal::STOP);
+                        sleep(Duration::from_millis(2500) + 2 * pause).await;
+                        node.signal(Signal::CONT);
+                    }
                 }
                 println!("node {which} is back");
             }
         }
+    }
+
+    /// Waits until clients were told again that something was done: only then there is something to lose.
+    async fn work(&self) {
+        let before = self.said.done.load(Ordering::SeqCst);
+        until("there is work", async || (self.said.done.load(Ordering::SeqCst) > before + 5).then_some(())).await;
     }
 
     /// Everything else breaks once a round, in another order each time.
@@ -74,6 +111,7 @@ impl Parts {
             dice.shuffle(&mut faults);
             for fault in faults {
                 sleep(Duration::from_millis(dice.within(500..2500))).await;
+                self.work().await;
                 let away = Duration::from_millis(dice.within(300..3000));
                 println!("{fault} is broken for {away:?}");
                 match fault {
@@ -113,11 +151,17 @@ impl Parts {
         }
     }
 
-    /// What each node uses now.
+    /// What each node and each machine uses now.
     pub(crate) async fn used(&self) -> Vec<Use> {
-        let mut all = Vec::new();
+        let (mut all, mut pids) = (Vec::new(), Vec::new());
         for node in &self.nodes {
-            let home = std::path::PathBuf::from(format!("/proc/{}", node.lock().await.pid()));
+            pids.push(node.lock().await.pid());
+        }
+        for machine in &self.machines {
+            pids.extend(machine.lock().await.pid());
+        }
+        for pid in pids {
+            let home = std::path::PathBuf::from(format!("/proc/{pid}"));
             let files = std::fs::read_dir(home.join("fd")).map_or(0, Iterator::count);
             let status = std::fs::read_to_string(home.join("status")).unwrap_or_default();
             let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -130,7 +174,7 @@ impl Parts {
     /// Processes that have to do with a node or a machine, by their arguments, their mounts or the folder that they are in.
     pub(crate) async fn processes(&self) -> Vec<String> {
         let mut folders: Vec<String> =
-            (0..self.nodes.len()).map(|node| self.installation.folder(node).display().to_string()).collect();
+            (0..self.installation.nodes()).map(|node| self.installation.folder(node).display().to_string()).collect();
         for machine in &self.machines {
             folders.push(machine.lock().await.path().display().to_string());
         }

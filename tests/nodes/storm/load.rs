@@ -1,6 +1,6 @@
 //! What clients ask for while things break, and what was acknowledged to them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,6 +33,12 @@ pub(crate) struct Said {
     pub(crate) files: Mutex<Vec<(String, String, Value)>>,
     /// Runs, by task.
     pub(crate) runs: Mutex<Vec<(String, String)>>,
+    /// Texts of all messages that were to be written.
+    pub(crate) texts: Mutex<Vec<(String, String)>>,
+    /// How often what no state needs was forgotten.
+    pub(crate) collected: AtomicUsize,
+    /// How much was acknowledged, of everything.
+    pub(crate) done: AtomicUsize,
     /// What was not acknowledged, and how often.
     pub(crate) refused: Mutex<std::collections::BTreeMap<String, usize>>,
 }
@@ -57,7 +63,10 @@ impl Client {
                             format!("{what}: {}", body["result"]["content"][0]["text"])
                         }
                         Ok(body) if body["error"].is_object() => format!("{what}: {}", body["error"]["message"]),
-                        Ok(body) => return Some(body),
+                        Ok(body) => {
+                            self.said.done.fetch_add(1, Ordering::SeqCst);
+                            return Some(body);
+                        }
                         Err(_) => format!("{what}: half an answer"),
                     }
                 }
@@ -136,10 +145,11 @@ impl Client {
         }
     }
 
-    /// Writes messages and files.
+    /// Writes messages and files. Every other file has what another has already, so that bytes which were kept before are relied on.
     pub(crate) async fn write_all(self, chat: String) {
         while !self.is_over() {
             let text = self.unique("message");
+            self.said.texts.lock().unwrap().push((chat.clone(), text.clone()));
             let request = self.request(Method::POST, &format!("{CHATS}/{chat}/messages"));
             let body = json!({ "role": "user", "content": text });
             if let Some(message) = self.acknowledged("message", request.json(&body)).await {
@@ -147,10 +157,23 @@ impl Client {
             }
             let name = self.unique("file");
             let request = self.request(Method::PUT, &format!("{CHATS}/{chat}/workspace/files/files/{name}"));
-            if let Some(file) = self.acknowledged("file", request.body(name.repeat(100))).await {
+            let is_known = name.ends_with(['0', '2', '4', '6', '8']);
+            let bytes = if is_known { "the same".repeat(100) } else { name.repeat(100) };
+            if let Some(file) = self.acknowledged("file", request.body(bytes)).await {
                 self.said.files.lock().unwrap().push((chat.clone(), format!("files/{name}"), file));
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Has forgotten what no state needs, however young it is.
+    pub(crate) async fn collect_all(self, chat: String) {
+        while !self.is_over() {
+            let request = self.request(Method::POST, &format!("{CHATS}/{chat}/workspace/gc"));
+            if self.acknowledged("gc", request.json(&json!({ "graceSeconds": 0 }))).await.is_some() {
+                self.said.collected.fetch_add(1, Ordering::SeqCst);
+            }
+            tokio::time::sleep(Duration::from_millis(700)).await;
         }
     }
 

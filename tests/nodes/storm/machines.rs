@@ -61,6 +61,10 @@ impl Machine {
         }
     }
 
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(Child::id)
+    }
+
     /// What its agents wrote down: `began TASK` and `ended TASK`.
     pub(crate) fn did(&self) -> Vec<String> {
         let text = fs::read_to_string(self.folder.path().join("did")).unwrap_or_default();

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use kitbag_model::ContentHash;
 
 use crate::blobs::Blobs;
+use crate::clear;
 use crate::disk::{self, Temporary};
 use crate::error::CasError;
 use folder::Folder;
@@ -214,6 +215,19 @@ impl Workspace {
     pub fn unsettle(&mut self) -> Result<(), CasError> {
         let marker = self.home.join(TRANSITION);
         disk::put(&marker, b"").map_err(CasError::at(&marker))
+    }
+
+    /// Removes everything that is in the folder, also what no state has. Until it is materialised again it counts as torn.
+    pub fn clear_out(&mut self) -> Result<(), CasError> {
+        self.unsettle()?;
+        self.forget_files();
+        self.open_up()?;
+        let failed = self.folder.failed("");
+        let folder = self.folder.folder("").map_err(&failed)?;
+        for name in clear::names(&folder).map_err(&failed)? {
+            clear::remove_all(&folder, &name).map_err(&failed)?;
+        }
+        Ok(())
     }
 
     /// The state that the folder was at when it was last looked at.

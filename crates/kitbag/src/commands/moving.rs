@@ -112,7 +112,10 @@ fn named(text: &str, blobs: Option<&str>, is_source: bool) -> Result<Held, Failu
 fn in_bucket(url: &str) -> Result<Held, Failure> {
     let bucket = config::open_bucket(url, &EgressPolicy::default())?;
     let copies = TempDir::new().doing("cannot make a folder for copies")?;
-    let (data, blobs) = (copies.path().to_owned(), BlobSettings { bucket: Some(bucket), cache_bytes: COPIES });
+    let (data, blobs) = (
+        copies.path().to_owned(),
+        BlobSettings { bucket: Some(bucket), cache_bytes: COPIES, ..BlobSettings::default() },
+    );
     let place = moving::Place { database: Location::Sqlite(PathBuf::new()), key: data.clone(), data, blobs };
     Ok(Held { place, _folders: Vec::new(), _copies: Some(copies) })
 }

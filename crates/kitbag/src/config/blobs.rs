@@ -6,10 +6,16 @@ use tokio::runtime::Handle;
 
 use crate::failure::Failure;
 
-/// A bucket, if one is named, and how much copies of what it has may take.
-pub(super) fn read(url: Option<&str>, cache: Option<u64>, egress: &EgressPolicy) -> Result<BlobSettings, Failure> {
+/// A bucket, if one is named, and how much may take here what it has: copies, and workspaces that are laid out.
+pub(super) fn read(
+    url: Option<&str>,
+    (copies, laid_out): (Option<u64>, Option<u64>),
+    egress: &EgressPolicy,
+) -> Result<BlobSettings, Failure> {
     let bucket = url.map(|url| open(url, egress)).transpose()?;
-    Ok(BlobSettings { bucket, cache_bytes: cache.unwrap_or(BlobSettings::default().cache_bytes) })
+    let usual = BlobSettings::default();
+    let cache_bytes = copies.unwrap_or(usual.cache_bytes);
+    Ok(BlobSettings { bucket, cache_bytes, workspace_bytes: laid_out.unwrap_or(usual.workspace_bytes) })
 }
 
 /// A bucket. Nothing is dialled yet.

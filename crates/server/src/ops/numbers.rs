@@ -130,6 +130,11 @@ pub fn register() {
         Unit::Bytes,
         "Copies of blobs from the bucket, as far as they were counted"
     );
+    describe_gauge!(
+        "kitbag_laid_out_bytes",
+        Unit::Bytes,
+        "Workspaces that are laid out here while a bucket has what is in them"
+    );
     describe_gauge!("kitbag_calls_unrecorded", "What happened to calls and is not written into the database yet");
     describe_gauge!("kitbag_draining", "1 while the server stops");
     describe_gauge!("kitbag_calls_queued", "Calls that run or wait for their turn");
@@ -204,6 +209,7 @@ pub(crate) async fn look(app: &App) {
     gauge!("kitbag_nodes", "state" => "late").set(number(late));
     counter!("kitbag_bucket_errors_total").absolute(kitbag_bucket::failures());
     gauge!("kitbag_blob_cache_bytes").set(app.workspaces().cache_bytes() as f64);
+    gauge!("kitbag_laid_out_bytes").set(app.workspaces().laid_out_bytes() as f64);
     gauge!("kitbag_calls_unrecorded").set(number(app.store().unrecorded()));
     let data = app.settings().data.clone();
     // Files of the kernel, and of a disk that may be slow.

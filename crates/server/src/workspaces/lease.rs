@@ -112,7 +112,7 @@ impl Lease {
     }
 
     /// Whether the folder must be made anew, whatever is known of it.
-    fn has_moved(&self) -> bool {
+    pub(super) fn has_moved(&self) -> bool {
         matches!(&self.0.right, Right::Change(_, Some(held)) if held.has_moved())
     }
 
@@ -400,7 +400,7 @@ impl Lease {
     }
 
     /// Ends what stays in containers and works in the folder: its files are about to be exchanged, and what was not kept by then is lost.
-    async fn alone(&self) {
+    pub(super) async fn alone(&self) {
         if let Some(containers) = self.0.workspaces.containers.get() {
             containers.end_chat(&self.0.org, self.0.chat).await;
         }

@@ -12,11 +12,13 @@ mod meter;
 mod nodes;
 mod run;
 mod shared;
+mod shed;
 mod upload;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 use kitbag_cas::CasError;
 use kitbag_cas::blobs::Blobs;
@@ -39,6 +41,7 @@ pub(crate) use error::WorkspaceError;
 pub(crate) use lease::Lease;
 use lease::Right;
 pub(crate) use run::{Ended, RunEndError};
+use shed::LaidOut;
 pub(crate) use upload::Upload;
 
 /// So many deleted chats of an organisation are looked at in a row.
@@ -59,6 +62,7 @@ pub(crate) struct Workspaces {
     nodes: Nodes,
     containers: Arc<OnceLock<Containers>>,
     open: Arc<Mutex<Slots>>,
+    laid: Arc<LaidOut>,
 }
 
 type Slots = HashMap<(OrgId, ChatId), Arc<Slot>>;
@@ -72,6 +76,8 @@ pub(crate) struct Slot {
     /// None until it is first used.
     workspace: Mutex<Option<Workspace>>,
     nodes: NodeMap,
+    /// When somebody last wanted it.
+    used: Mutex<SystemTime>,
 }
 
 impl Workspaces {
@@ -93,6 +99,7 @@ impl Workspaces {
             nodes: nodes.clone(),
             containers: Arc::default(),
             open: Arc::default(),
+            laid: Arc::default(),
         }
     }
 
@@ -245,11 +252,7 @@ impl Workspaces {
     /// Removes the folders of chats whose deletion was cut off. Call it once, at the start. A folder that no chat has is not
     /// enough to go by: another database may have it.
     pub(crate) async fn finish_deletions(&self) {
-        let mut orgs = vec![OrgId::local()];
-        let others =
-            std::fs::read_dir(self.storage.data().join(home::OTHERS)).into_iter().flatten().filter_map(Result::ok);
-        orgs.extend(others.filter_map(|entry| entry.file_name().to_str()?.parse().ok()));
-        for org in orgs {
+        for org in self.orgs_here() {
             let doomed = clear::doomed(&self.homes(&org)).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the folders of deleted chats cannot be looked for");
                 Vec::new()
@@ -259,6 +262,14 @@ impl Workspaces {
                 self.finish_deletion(&org, chat).await;
             }
         }
+    }
+
+    /// The organisations that have a folder here.
+    fn orgs_here(&self) -> Vec<OrgId> {
+        let others =
+            std::fs::read_dir(self.storage.data().join(home::OTHERS)).into_iter().flatten().filter_map(Result::ok);
+        let others = others.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        [OrgId::local()].into_iter().chain(others).collect()
     }
 
     /// Removes from the bucket what deleted chats left there, whichever node deleted them. Two that do it at once do it twice.
@@ -294,8 +305,11 @@ impl Workspaces {
             holder: watch::channel(None).0,
             workspace: Mutex::default(),
             nodes: NodeMap::default(),
+            used: Mutex::new(SystemTime::UNIX_EPOCH),
         };
-        Arc::clone(open.entry((org.clone(), chat)).or_insert_with(|| Arc::new(fresh())))
+        let slot = open.entry((org.clone(), chat)).or_insert_with(|| Arc::new(fresh()));
+        *slot.used.lock().unwrap_or_else(PoisonError::into_inner) = SystemTime::now();
+        Arc::clone(slot)
     }
 
     /// Writes down what is known of every open workspace, so that the next start need not read their files.

@@ -10,6 +10,7 @@ pub(crate) enum Dialect {
 }
 
 /// One step of the schema.
+#[derive(Clone)]
 pub(crate) struct Migration {
     pub(crate) version: i64,
     pub(crate) name: &'static str,
@@ -66,6 +67,12 @@ pub(crate) fn all() -> &'static [Migration] {
 }
 
 impl Migration {
+    /// One that comes after all that there are, and that this program survives.
+    pub(crate) fn after_all(name: &'static str, text: &'static str) -> Self {
+        let newest = super::newest();
+        Self { version: newest + 1, name, oldest_program: newest, text }
+    }
+
     /// The statements for one database.
     pub(crate) fn sql(&self, dialect: Dialect) -> String {
         self.text.lines().filter_map(|line| translate(line, dialect)).collect::<Vec<_>>().join("\n")

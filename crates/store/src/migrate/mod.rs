@@ -13,7 +13,7 @@ use crate::row::{At, row};
 use catalogue::{Dialect, Migration};
 
 pub(crate) use postgres::check_postgres;
-pub use postgres::{Migrated, migrate_postgres};
+pub use postgres::{Migrated, migrate_further, migrate_postgres};
 
 /// The version that this program needs.
 pub fn newest() -> i64 {
@@ -32,11 +32,11 @@ row!(Applied { version: i64, sha256: String });
 
 /// What of the catalogue is still to be applied, or why nothing may be.
 /// `oldest` is the oldest program that works with a schema of a later version, for those who only want to work with it.
-fn pending(applied: &[Applied], oldest: Option<i64>) -> Result<&'static [Migration], OpenError> {
-    let known = catalogue::all();
-    let is_survived = oldest.is_some_and(|oldest| oldest <= newest());
-    if let Some(last) = applied.last().filter(|last| last.version > newest() && !is_survived) {
-        return Err(OpenError::Newer { found: last.version, known: newest() });
+fn pending<'a>(known: &'a [Migration], applied: &[Applied], oldest: Option<i64>) -> Result<&'a [Migration], OpenError> {
+    let newest = known.last().map_or(0, |migration| migration.version);
+    let is_survived = oldest.is_some_and(|oldest| oldest <= newest);
+    if let Some(last) = applied.last().filter(|last| last.version > newest && !is_survived) {
+        return Err(OpenError::Newer { found: last.version, known: newest });
     }
     for (row, migration) in applied.iter().zip(known) {
         if row.version != migration.version || row.sha256 != migration.sha256() {
@@ -61,7 +61,7 @@ pub(crate) async fn sqlite(pool: &SqlitePool) -> Result<(), OpenError> {
         true => sqlx::query_scalar(READ_OLDEST).fetch_one(&mut *tx).await?,
         false => None,
     };
-    for migration in pending(&applied, oldest)? {
+    for migration in pending(catalogue::all(), &applied, oldest)? {
         tracing::info!(version = migration.version, name = migration.name, "migrating the database");
         sqlx::raw_sql(AssertSqlSafe(migration.sql(Dialect::Sqlite))).execute(&mut *tx).await?;
         sqlx::query(WRITE_HISTORY)
@@ -84,6 +84,10 @@ pub(crate) async fn sqlite(pool: &SqlitePool) -> Result<(), OpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pending(applied: &[Applied], oldest: Option<i64>) -> Result<&'static [Migration], OpenError> {
+        super::pending(catalogue::all(), applied, oldest)
+    }
 
     fn history() -> Vec<Applied> {
         catalogue::all().iter().map(|m| Applied { version: m.version, sha256: m.sha256() }).collect()

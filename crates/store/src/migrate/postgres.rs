@@ -1,19 +1,36 @@
 //! PostgreSQL's schema: made and upgraded by its owner (`kitbag admin migrate`), only looked at by the app role.
+//!
+//! Servers go on while their schema is upgraded. Whoever waits for a table keeps all waiting that come after it, and whoever waits with a table in hand may
+//! wait for somebody who waits for that. So all tables that are to change are taken first, at once, or let go of again very soon and tried again.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use kitbag_model::{OrgId, Secret, Timestamp};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, PgPool};
 
+use super::catalogue::{self, Dialect, Migration};
 use super::{
     Applied, CREATE_HISTORY, READ_HISTORY, READ_OLDEST, WRITE_HISTORY, WRITE_OLDEST, is_newer, newest, pending,
 };
 use crate::error::OpenError;
-use crate::migrate::catalogue::Dialect;
 use crate::organizations::INSERT_LOCAL;
 use crate::postgres;
 use crate::row::At;
 
 /// Any number; the same in every version, so that two migrators wait for each other.
 const MIGRATION_LOCK: i64 = 0x6b69_7462_6167;
+
+/// Less than it takes until PostgreSQL looks for those who wait for each other (`deadlock_timeout`) and ends one of them: that would be a request.
+const TAKE: &str = "SET LOCAL statement_timeout = '700ms'";
+const TAKEN: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '700ms'";
+
+/// So long it is tried. A backup reads from everything, for as long as it takes.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long servers are left alone before it is tried again.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// What a migration did.
 #[derive(Clone, Debug)]
@@ -28,12 +45,49 @@ pub struct Migrated {
 
 /// Makes or upgrades the schema with the owner's URL, and grants the app role what it needs and no more.
 pub async fn migrate_postgres(owner: &Secret, app_role: &str) -> Result<Migrated, OpenError> {
+    migrate_patiently(owner, app_role, catalogue::all()).await
+}
+
+/// The same with migrations that this program does not have: for tests of what servers do meanwhile.
+#[doc(hidden)]
+pub async fn migrate_further(owner: &Secret, app_role: &str, text: &'static str) -> Result<Migrated, OpenError> {
+    let next = Migration::after_all("9999_future", text);
+    let all: Vec<Migration> = catalogue::all().iter().cloned().chain([next]).collect();
+    migrate_patiently(owner, app_role, &all).await
+}
+
+async fn migrate_patiently(owner: &Secret, app_role: &str, all: &[Migration]) -> Result<Migrated, OpenError> {
+    let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+    loop {
+        match migrate(owner, app_role, all).await {
+            Err(OpenError::Database(error)) if is_in_use(&error) => {
+                if begun.elapsed() > PATIENCE {
+                    return Err(OpenError::InUse(error));
+                }
+                tracing::warn!(%error, "somebody works with a table that is to change; trying again");
+                tokio::time::sleep(pause).await;
+                pause = (2 * pause).min(LONGEST_PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Whether a statement ended because others had what it needs.
+fn is_in_use(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| ["55P03", "57014", "40P01"].contains(&&*code))
+}
+
+async fn migrate(owner: &Secret, app_role: &str, all: &[Migration]) -> Result<Migrated, OpenError> {
     let mut connection = postgres::options(owner)?.connect().await.map_err(OpenError::connecting)?;
     let mut tx = connection.begin().await?;
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK).execute(&mut *tx).await?;
     sqlx::query(CREATE_HISTORY).execute(&mut *tx).await?;
     let applied: Vec<Applied> = sqlx::query_as(READ_HISTORY).fetch_all(&mut *tx).await?;
-    for migration in pending(&applied, None)? {
+    let pending = pending(all, &applied, None)?;
+    take_tables(&mut tx, pending).await?;
+    for migration in pending {
         tracing::info!(version = migration.version, name = migration.name, "migrating the database");
         sqlx::raw_sql(AssertSqlSafe(migration.sql(Dialect::Postgres))).execute(&mut *tx).await?;
         sqlx::query(WRITE_HISTORY)
@@ -52,7 +106,39 @@ pub async fn migrate_postgres(owner: &Secret, app_role: &str) -> Result<Migrated
     grant(&mut tx, app_role).await?;
     tx.commit().await?;
     connection.close().await?;
-    Ok(Migrated { from: applied.last().map_or(0, |last| last.version), to: newest(), made_role })
+    let to = all.last().map_or(0, |last| last.version);
+    Ok(Migrated { from: applied.last().map_or(0, |last| last.version), to, made_role })
+}
+
+/// Takes all tables that migrations change.
+async fn take_tables(tx: &mut PgConnection, pending: &[Migration]) -> Result<(), OpenError> {
+    let texts: Vec<String> = pending.iter().map(|migration| migration.sql(Dialect::Postgres)).collect();
+    let named: BTreeSet<&str> = texts.iter().flat_map(|text| tables_of(text)).collect();
+    let mut there = Vec::new();
+    for table in named {
+        let known: Option<String> = sqlx::query_scalar(
+            "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' AND tablename = $1",
+        )
+        .bind(table)
+        .fetch_optional(&mut *tx)
+        .await?;
+        there.extend(known);
+    }
+    if !there.is_empty() {
+        let take = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", there.join(", "));
+        sqlx::raw_sql(TAKE).execute(&mut *tx).await?;
+        sqlx::raw_sql(AssertSqlSafe(take)).execute(&mut *tx).await?;
+    }
+    sqlx::raw_sql(TAKEN).execute(&mut *tx).await?;
+    Ok(())
+}
+
+/// What a migration may be about: words behind those that go before a table. Some of them are none.
+fn tables_of(text: &str) -> Vec<&str> {
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+    let is_before = |word: &str| ["TABLE", "ON", "REFERENCES", "UPDATE", "INTO", "FROM"].contains(&word);
+    words.windows(2).filter(|pair| is_before(pair[0])).map(|pair| pair[1]).collect()
 }
 
 /// The owner is bound by the policies too, so even this takes a bound organisation.
@@ -140,8 +226,24 @@ pub(crate) async fn check_postgres(pool: &PgPool) -> Result<(), OpenError> {
         true => sqlx::query_scalar(READ_OLDEST).fetch_one(pool).await?,
         false => None,
     };
-    if pending(&applied, oldest)?.is_empty() {
+    if pending(catalogue::all(), &applied, oldest)?.is_empty() {
         return Ok(());
     }
     Err(OpenError::NeedsMigration { found: applied.last().map_or(0, |last| last.version), needed: newest() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tables_of;
+
+    #[test]
+    fn the_tables_of_a_migration() {
+        let text = "CREATE TABLE plants (bed ID NOT NULL REFERENCES beds (id) ON DELETE CASCADE);\nALTER TABLE users ADD COLUMN age INTEGER;\n\
+                    CREATE POLICY kitbag_owner ON identities FOR SELECT TO CURRENT_USER;\nINSERT INTO notes SELECT * FROM lines;";
+        let found = tables_of(text);
+        for table in ["plants", "beds", "users", "identities", "notes", "lines"] {
+            assert!(found.contains(&table), "{table}: {found:?}");
+        }
+        assert!(!found.contains(&"age"), "{found:?}");
+    }
 }

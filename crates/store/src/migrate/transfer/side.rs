@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Ro
 use super::value::{Kind, Value};
 use super::{Inventory, TransferError};
 use crate::error::OpenError;
-use crate::migrate::{Applied, READ_HISTORY, newest, pending};
+use crate::migrate::{Applied, READ_HISTORY, catalogue, newest, pending};
 use crate::postgres;
 use crate::row::At;
 use crate::store::{Location, PATIENCE};
@@ -429,7 +429,7 @@ fn of(sql: String, part: &Part) -> Query<'static, Postgres, PgArguments> {
 
 /// Rows are moved between schemas of this program alone.
 fn check(applied: &[Applied]) -> Result<(), OpenError> {
-    if pending(applied, None)?.is_empty() {
+    if pending(catalogue::all(), applied, None)?.is_empty() {
         return Ok(());
     }
     Err(OpenError::NeedsMigration { found: applied.last().map_or(0, |last| last.version), needed: newest() })
