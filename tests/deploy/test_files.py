@@ -33,6 +33,29 @@ def manifests() -> List[Path]:
     return sorted(path for path in (DEPLOY / "kubernetes").glob("*.yaml") if path.name != "kustomization.yaml")
 
 
+def pods() -> List[Any]:
+    """What every kind of manifest starts in the end."""
+    found = []
+    for path in manifests():
+        for document in documents(path):
+            spec = document.get("spec", {})
+            spec = spec.get("jobTemplate", {}).get("spec", spec)
+            if "template" in spec:
+                found.append(spec["template"])
+    return found
+
+
+def settings() -> Dict[str, str]:
+    """What all nodes in Kubernetes have."""
+    (found,) = documents(DEPLOY / "kubernetes" / "settings.yaml")
+    return found["data"]
+
+
+def size(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)([KMGT]i)?", text).groups()
+    return int(number) << {None: 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}[unit]
+
+
 def every_file() -> Iterator[Path]:
     return (path for path in sorted(DEPLOY.rglob("*")) if path.is_file())
 
@@ -85,8 +108,7 @@ def test_manifests_fit_together():
     for document in everything:
         by_kind.setdefault(document["kind"], []).append(document)
     names = {(document["kind"], document["metadata"]["name"]) for document in everything}
-    pods = [document["spec"]["template"] for kind in ("Deployment", "StatefulSet", "Job") for document in by_kind[kind]]
-    for pod in pods:
+    for pod in pods():
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] and spec["enableServiceLinks"] is False
         for container in spec["containers"]:
@@ -101,7 +123,7 @@ def test_manifests_fit_together():
                 kind, name = ("ConfigMap", "configMapRef") if "configMapRef" in source else ("Secret", "secretRef")
                 assert (kind, source[name]["name"]) in names
     # What selects pods selects some: a budget or a rule of the network that is about nobody protects nobody.
-    labels = [pod["metadata"]["labels"].items() for pod in pods]
+    labels = [pod["metadata"]["labels"].items() for pod in pods()]
     selectors = [it["spec"]["selector"] for it in by_kind["Service"]]
     selectors += [it["spec"]["selector"]["matchLabels"] for it in by_kind["PodDisruptionBudget"]]
     selectors += [it["spec"]["podSelector"].get("matchLabels", {}) for it in by_kind["NetworkPolicy"]]
@@ -113,6 +135,35 @@ def test_manifests_fit_together():
     assert node["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > patience
     for secret in by_kind["Secret"]:
         assert all("REPLACE" in value for value in secret["stringData"].values()), "no real secret is kept here"
+
+
+def test_pods_with_tools_may_make_their_sandboxes():
+    """Each of the three alone is enough to end them, and pods without tools need none."""
+    opened = {"seccompProfile": {"type": "Unconfined"}, "appArmorProfile": {"type": "Unconfined"}, "procMount": "Unmasked"}
+    seen = set()
+    for pod in pods():
+        (container,) = pod["spec"]["containers"]
+        given = container["securityContext"]
+        if container.get("args", [""])[0] == "serve" or container.get("args") == ["executor", "start"]:
+            seen.add(container["name"])
+            assert {key: given.get(key) for key in opened} == opened, container["name"]
+            # The cluster lets nobody see all of /proc whose root is the machine's.
+            assert pod["spec"]["hostUsers"] is False
+        else:
+            assert not set(opened) & set(given), container["name"]
+            assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert seen == {"kitbag", "executor"}
+
+
+def test_a_node_stays_below_what_its_disk_has():
+    """Whoever is above it is evicted, with all calls that run there."""
+    (node,) = documents(DEPLOY / "kubernetes" / "deployment.yaml")
+    spec = node["spec"]["template"]["spec"]
+    disks = {volume["name"]: size(volume["emptyDir"]["sizeLimit"]) for volume in spec["volumes"]}
+    copies, workspace = (int(settings()[f"KITBAG_{name}"]) for name in ("BLOB_CACHE_BYTES", "MAX_WORKSPACE_BYTES"))
+    assert copies + 2 * workspace <= 0.75 * disks["data"]
+    (container,) = spec["containers"]
+    assert sum(disks.values()) < size(container["resources"]["limits"]["ephemeral-storage"])
 
 
 @pytest.mark.parametrize("name", ["kitbag.service", "kitbag-executor.service"])
