@@ -80,6 +80,8 @@ CASES = {
     "one organisation floods": ({**UP, **queue(128), **connections(8)}, {"KitbagQueueTakenByOne", "KitbagConnectionsUsedUp"}),
     "its calls come and go": ({**UP, **queue(0), **{'kitbag_calls_queued{instance="one"}': "128 120 96 127" + " 128 110 126 119" * 20}}, {"KitbagQueueTakenByOne"}),
     "three organisations flood": ({**UP, **queue(192)}, {"KitbagQueueTakenByOne", "KitbagQueueFull"}),
+    "there is no room": ({**UP, **of_one("kitbag_calls_refused_total", "0+1", ',reason="busy"')}, {"KitbagCallsRefused"}),
+    "quotas are used up": ({**UP, **of_one("kitbag_calls_refused_total", "0+9", ',reason="quota"')}, set()),
     "tools take their time": ({**UP, **took("/v1/orgs/{org}/chats/{chat}/tool-calls", "60"), **took("/v1/orgs/{org}/chats", "0.1")}, set()),
     "so do MCP servers": ({**UP, **took("/v1/orgs/{org}/mcp", "60"), **took("/v1/orgs/{org}/chats", "0.1")}, set()),
     "the server is slow": ({**UP, **took("/v1/orgs/{org}/chats", "2.5")}, {"KitbagSlowRequests"}),
