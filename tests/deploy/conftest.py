@@ -3,12 +3,9 @@
 import os
 import subprocess
 import urllib.request
-from pathlib import Path
 from typing import Iterator
 
 import pytest
-
-DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 @pytest.fixture(scope="session")

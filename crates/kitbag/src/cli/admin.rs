@@ -55,7 +55,8 @@ pub(crate) enum AdminCommand {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Copy this installation into a folder, from which it can be restored or served. Stop its servers first
+    /// Copy this installation into a folder, from which it can be restored or served. On PostgreSQL with a bucket its servers go on; one whose
+    /// files are in its data folder is stopped first
     Backup {
         /// An empty folder, or one whose backup was cut off
         folder: PathBuf,
