@@ -42,10 +42,19 @@ pub(crate) fn node(database: &TestDatabase) -> Server {
 
 /// The same, with a master key of its own.
 pub(crate) fn node_with(database: &TestDatabase, key: &str) -> Server {
-    let program = Program::on(BINARY, database)
-        .env("KITBAG_MASTER_KEY", key)
+    start(database, program(database).env("KITBAG_MASTER_KEY", key))
+}
+
+/// The program of such a server.
+pub(crate) fn program(database: &TestDatabase) -> Program {
+    Program::on(BINARY, database)
+        .env("KITBAG_MASTER_KEY", MASTER_KEY)
         .env("KITBAG_ADVERTISE", "http://127.0.0.1:0")
-        .env("KITBAG_NODE_LEASE_SECONDS", "2");
+        .env("KITBAG_NODE_LEASE_SECONDS", "2")
+}
+
+/// Starts it.
+pub(crate) fn start(database: &TestDatabase, program: Program) -> Server {
     Server::start_program(&program, database.data(), &["serve", "--listen", "127.0.0.1:0"])
 }
 

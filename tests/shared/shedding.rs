@@ -1,20 +1,19 @@
 //! Workspaces that are laid out though nobody uses them go when they take too much, and come again.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
-use kitbag_testkit::{Program, Server, TestDatabase};
+use kitbag_testkit::{Server, TestDatabase};
 use serde_json::json;
 
 use crate::collecting::stop;
-use crate::kit::{BINARY, Chat, import, installation, node, until};
+use crate::kit::{Chat, import, installation, node, program, start, until};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A server that keeps no more laid out than so many bytes.
 fn node_with_room(database: &TestDatabase, bytes: &str) -> Server {
-    let program = Program::on(BINARY, database)
-        .env("KITBAG_ADVERTISE", "http://127.0.0.1:0")
-        .env("KITBAG_NODE_LEASE_SECONDS", "2")
-        .env("KITBAG_WORKSPACE_CACHE_BYTES", bytes);
-    Server::start_program(&program, database.data(), &["serve", "--listen", "127.0.0.1:0"])
+    start(database, program(database).env("KITBAG_WORKSPACE_CACHE_BYTES", bytes))
 }
 
 /// What is laid out of a chat, hidden or not.
@@ -37,6 +36,11 @@ async fn workspaces_that_nobody_uses_are_cleared_and_laid_out_again() {
     }
     let (old, new) = (old.id.clone(), new.id.clone());
     stop(server);
+    // A server that stops writes down what it knows of all of them in the same moment.
+    for mark in ["index", "origin"] {
+        let path = database.data().join("chats").join(&old).join(mark);
+        std::fs::File::options().append(true).open(path).unwrap().set_modified(UNIX_EPOCH + DAY).unwrap();
+    }
     // Somebody changes something by hand, and a program leaves what is in no state.
     let (folder, _) = laid_out(&database, &old);
     std::fs::write(folder.join("notes/by-hand.txt"), "kept").unwrap();
