@@ -1,7 +1,7 @@
 //! Making, upgrading and refusing schemas.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use kitbag_store::migrate::{migrate_postgres, newest};
+use kitbag_store::migrate::{migrate_further, migrate_postgres, newest};
 use kitbag_store::{Location, OpenError, Store};
 use kitbag_testkit::cluster::{APP, Cluster, OWNER, SUPERUSER, run};
 use sqlx::{Connection, Executor, SqliteConnection};
@@ -60,6 +60,36 @@ async fn a_newer_postgres_is_refused_and_left_alone() {
         let found = migrate_postgres(&cluster.url(OWNER, &name), APP).await;
         assert!(matches!(found, Err(OpenError::Newer { found: 9999, .. })));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_works_with_what_is_to_change_is_not_ended_and_keeps_nobody_from_it() {
+    let cluster = Cluster::get().await;
+    let name = cluster.migrated_database().await;
+    let mut worker = cluster.connect(APP, &name).await;
+    run(&mut worker, "BEGIN").await;
+    run(&mut worker, "SELECT count(*) FROM messages").await;
+    let owner = cluster.url(OWNER, &name);
+    let change = "ALTER TABLE chats ADD COLUMN future TEXT;\nALTER TABLE messages ADD COLUMN future TEXT;";
+    let migrating = tokio::spawn(async move { migrate_further(&owner, APP, change).await });
+    let mut looker = cluster.connect(SUPERUSER, &name).await;
+    // It has the one and waits for the other.
+    while sqlx::query_scalar::<_, i64>(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'messages'::regclass",
+    )
+    .fetch_one(&mut looker)
+    .await
+    .unwrap()
+        == 0
+    {
+        assert!(!migrating.is_finished(), "{:?}", migrating.await);
+    }
+    // Who waits for each other ends when one of them is ended.
+    run(&mut worker, "SELECT count(*) FROM chats").await;
+    run(&mut worker, "COMMIT").await;
+    let done = migrating.await.unwrap().unwrap();
+    assert_eq!((done.from, done.to), (newest(), newest() + 1));
+    run(&mut worker, "SELECT future FROM messages").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
