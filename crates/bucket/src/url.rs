@@ -5,12 +5,14 @@ use std::str::FromStr;
 
 use url::Url;
 
+use crate::endpoint;
+
 /// Where a bucket is. Credentials are never part of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BucketUrl {
     pub(crate) bucket: String,
     pub(crate) prefix: String,
-    pub(crate) endpoint: Option<String>,
+    pub(crate) endpoint: Option<Url>,
     pub(crate) region: Option<String>,
     pub(crate) is_virtual: Option<bool>,
 }
@@ -58,13 +60,7 @@ impl FromStr for BucketUrl {
         };
         for (name, value) in url.query_pairs() {
             match (&*name, &*value) {
-                ("endpoint", value) => {
-                    let is_http = |url: Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-                    if !value.parse().is_ok_and(is_http) {
-                        return Err(BadBucketUrl::Endpoint);
-                    }
-                    place.endpoint = Some(value.trim_end_matches('/').to_owned());
-                }
+                ("endpoint", value) => place.endpoint = Some(endpoint::parse(value)?),
                 ("region", value) => place.region = Some(value.to_owned()),
                 ("style", "path") => place.is_virtual = Some(false),
                 ("style", "virtual") => place.is_virtual = Some(true),
@@ -90,7 +86,7 @@ mod tests {
         let place: BucketUrl =
             "s3://files/a/b/?endpoint=http://127.0.0.1:9000/&region=eu-1&style=path".parse().unwrap();
         assert_eq!((place.bucket.as_str(), place.prefix.as_str()), ("files", "a/b"));
-        assert_eq!(place.endpoint.as_deref(), Some("http://127.0.0.1:9000"));
+        assert_eq!(place.endpoint.as_ref().map(Url::as_str), Some("http://127.0.0.1:9000/"));
         assert_eq!((place.region.as_deref(), place.is_virtual), (Some("eu-1"), Some(false)));
         assert_eq!(place.to_string(), "s3://files/a/b");
         assert_eq!("s3://files".parse::<BucketUrl>().unwrap().prefix, "");
@@ -102,6 +98,9 @@ mod tests {
             ("s3://key:secret@files/a", BadBucketUrl::Credentials),
             ("s3://files?secret=x", BadBucketUrl::Parameter("secret".to_owned())),
             ("s3://files?endpoint=ftp://x", BadBucketUrl::Endpoint),
+            ("s3://files?endpoint=https://x/?a=b", BadBucketUrl::Endpoint),
+            ("s3://files?endpoint=https://key@x", BadBucketUrl::Credentials),
+            ("s3://files?endpoint=https://:secret@x", BadBucketUrl::Credentials),
         ] {
             assert_eq!(text.parse::<BucketUrl>(), Err(wrong), "{text}");
         }

@@ -24,9 +24,10 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use url::Url;
 
-/// So long a connection may take, an answer may take to begin, and each piece of it to come.
+use crate::Pace;
+
+/// So long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
-const SILENCE: Duration = Duration::from_secs(30);
 
 /// Requests that failed, of all buckets of this process.
 static FAILURES: AtomicU64 = AtomicU64::new(0);
@@ -36,27 +37,29 @@ pub fn failures() -> u64 {
     FAILURES.load(Ordering::Relaxed)
 }
 
-/// Makes clients that dial through the guard.
-#[derive(Debug)]
-pub(crate) struct Connector(EgressPolicy);
+/// Makes clients that dial through the guard. All have the same connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Connector {
+    policy: EgressPolicy,
+    pace: Pace,
+    clients: Arc<Mutex<HashMap<String, OriginClient>>>,
+}
 
 impl Connector {
-    pub(crate) fn new(egress: &EgressPolicy) -> Self {
-        Self(EgressPolicy { only: None, allow_private: true, ..egress.clone() })
+    pub(crate) fn new(egress: &EgressPolicy, pace: Pace) -> Self {
+        let policy = EgressPolicy { only: None, allow_private: true, ..egress.clone() };
+        Self { policy, pace, clients: Arc::default() }
     }
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Wire { policy: self.0.clone(), clients: Arc::default() }))
+        Ok(HttpClient::new(Wire(self.clone())))
     }
 }
 
 #[derive(Debug)]
-struct Wire {
-    policy: EgressPolicy,
-    clients: Arc<Mutex<HashMap<String, OriginClient>>>,
-}
+struct Wire(Connector);
 
 fn failed(kind: HttpErrorKind, error: impl Into<Box<dyn Error + Send + Sync>>) -> HttpError {
     HttpError::new_boxed(kind, error.into())
@@ -65,11 +68,11 @@ fn failed(kind: HttpErrorKind, error: impl Into<Box<dyn Error + Send + Sync>>) -
 impl Wire {
     async fn client(&self, url: &Url) -> Result<OriginClient, HttpError> {
         let origin = url.origin().ascii_serialization();
-        let mut clients = self.clients.lock().await;
+        let mut clients = self.0.clients.lock().await;
         if let Some(client) = clients.get(&origin) {
             return Ok(client.clone());
         }
-        let made = OriginClient::new(url, &self.policy, CONNECT).await;
+        let made = OriginClient::new(url, &self.0.policy, CONNECT).await;
         let client = made.map_err(|error| failed(HttpErrorKind::Unknown, error))?;
         clients.insert(origin, client.clone());
         Ok(client)
@@ -93,18 +96,19 @@ impl Wire {
         let url: Url = parts.uri.to_string().parse().map_err(|error| failed(HttpErrorKind::Unknown, error))?;
         let body = body.collect().await?.to_bytes();
         let client = self.client(&url).await?;
-        let sent = timeout(SILENCE, client.send(parts.method, &url, parts.headers, Some(body))).await;
-        let answer = sent.map_err(|_| failed(HttpErrorKind::Timeout, "no answer in time"))?;
+        let limit = self.0.pace.limit(body.len() as u64);
+        let sent = timeout(limit, client.send(parts.method, &url, parts.headers, Some(body))).await;
+        // Asked again whatever it was: everything here may happen twice, since a name has one content.
+        let answer = sent.map_err(|_| failed(HttpErrorKind::Request, "no answer in time"))?;
         let answer = answer.map_err(|error| match error {
             Unsent::Refused(refused) => failed(HttpErrorKind::Unknown, refused),
             Unsent::Unanswered(error) if error.at_connecting => failed(HttpErrorKind::Connect, error),
-            // Asked again whatever it was: everything here may happen twice, since a name has one content.
             Unsent::Unanswered(error) => failed(HttpErrorKind::Request, error),
         })?;
         let mut response = http::Response::new(());
         *response.status_mut() = answer.status();
         *response.headers_mut() = answer.headers().clone();
-        Ok(response.map(|()| HttpResponseBody::new(Coming::of(answer))))
+        Ok(response.map(|()| HttpResponseBody::new(Coming::of(answer, self.0.pace.silence))))
     }
 }
 
@@ -112,10 +116,10 @@ impl Wire {
 struct Coming(std::sync::Mutex<BoxStream<'static, Result<Bytes, HttpError>>>);
 
 impl Coming {
-    fn of(answer: Answer) -> Self {
-        let pieces = unfold(Some(answer), |answer| async move {
+    fn of(answer: Answer, silence: Duration) -> Self {
+        let pieces = unfold(Some(answer), move |answer| async move {
             let mut answer = answer?;
-            match timeout(SILENCE, answer.chunk()).await {
+            match timeout(silence, answer.chunk()).await {
                 Ok(Ok(Some(piece))) => Some((Ok(piece), Some(answer))),
                 Ok(Ok(None)) => None,
                 Ok(Err(error)) => Some((Err(failed(HttpErrorKind::Interrupted, error)), None)),

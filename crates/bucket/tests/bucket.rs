@@ -3,9 +3,11 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kitbag_bucket::Bucket;
+use kitbag_bucket::{Bucket, Pace};
 use kitbag_cas::CasError;
 use kitbag_cas::blobs::{BlobReader, Content};
 use kitbag_guard::dial::EgressPolicy;
@@ -93,4 +95,55 @@ async fn what_is_cut_off_is_not_there_and_wrong_keys_are_told() {
     let stranger = Bucket::open_with(&url, &EgressPolicy::default(), Handle::current(), variables).unwrap();
     let refused = stranger.check().await.unwrap_err().to_string();
     assert!(!refused.contains("a-secret-of-nobody"), "{refused}");
+}
+
+/// Zeros that know how many of them were read and have not passed a gate: so many are in memory.
+struct Counted {
+    gate: Arc<Gate>,
+    read: Arc<AtomicU64>,
+    most: Arc<AtomicU64>,
+}
+
+impl BlobReader for Counted {
+    fn length(&self) -> u64 {
+        9 << 20
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<usize, CasError> {
+        let count = Zeros(self.length()).read_at(buffer, at)?;
+        let read = self.read.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        self.most.fetch_max(read.saturating_sub(self.gate.passed()), Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// Parts take longer than the store may be silent.
+#[tokio::test(flavor = "multi_thread")]
+async fn much_gets_through_a_narrow_way_and_little_of_it_is_in_memory() {
+    let place = TestBucket::new();
+    let gate = Arc::new(Gate::before(&place));
+    let through = place.through(&gate).open_at(Pace { silence: Duration::from_secs(2), rate: 512 << 10 }).folder("a");
+    gate.narrow(16 << 20);
+    let (read, most) = (Arc::default(), Arc::default());
+    let counted = || Counted { gate: Arc::clone(&gate), read: Arc::clone(&read), most: Arc::clone(&most) };
+    let items = |from: u32| (from..from + 5).map(|n| (n.to_string(), Content::Reader(Box::new(counted()))));
+    // Two callers, as two chats are.
+    let (one, other) = tokio::join!(through.put_all(items(0).collect()), through.put_all(items(5).collect()));
+    one.unwrap();
+    other.unwrap();
+    let listed = place.open().folder("a").list().await.unwrap();
+    assert!(listed.len() == 10 && listed.iter().all(|object| object.size == 9 << 20), "{listed:?}");
+    let most = most.load(Ordering::Relaxed);
+    // Eight parts, and what the gate has not counted yet.
+    assert!(most <= 65 << 20, "{most}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_answered_in_time_is_sent_again() {
+    let place = TestBucket::new();
+    let gate = Gate::before(&place);
+    let through = place.through(&gate).open_at(Pace { silence: Duration::from_secs(2), rate: 4 << 20 }).folder("a");
+    gate.lose_after(6 << 20);
+    through.put("large", Content::Reader(Box::new(Zeros(20_000_000))), false).await.unwrap();
+    assert_eq!(place.open().folder("a").list().await.unwrap()[0].size, 20_000_000);
 }

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kitbag_bucket::Bucket;
+use kitbag_bucket::{Bucket, Pace};
 use kitbag_guard::dial::EgressPolicy;
 use tokio::runtime::Handle;
 use uuid::Uuid;
@@ -49,9 +49,15 @@ impl TestBucket {
 
     /// A way to it for a test itself.
     pub fn open(&self) -> Bucket {
+        self.open_at(Pace::default())
+    }
+
+    /// The same, more or less patient.
+    pub fn open_at(&self, pace: Pace) -> Bucket {
         let variables = Self::variables().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let url = self.url().parse().expect("a bucket's address");
-        Bucket::open_with(&url, &EgressPolicy::default(), Handle::current(), variables.into_iter()).expect("a bucket")
+        let (egress, runtime) = (EgressPolicy::default(), Handle::current());
+        Bucket::open_at(&url, &egress, runtime, variables.into_iter(), pace).expect("a bucket")
     }
 
     /// The variables that say who is asking.
@@ -66,7 +72,7 @@ impl Default for TestBucket {
     }
 }
 
-/// The way to the server, which can be shut.
+/// The way to the server, which can be shut, or narrow.
 pub struct Gate {
     address: std::net::SocketAddr,
     state: Arc<Mutex<GateState>>,
@@ -78,6 +84,41 @@ struct GateState {
     /// After so many bytes to the server it is shut by itself.
     left: Option<u64>,
     open: Vec<TcpStream>,
+    /// How many connections there have been, and of how many what they still say goes nowhere.
+    count: u64,
+    lost: u64,
+    /// After so many bytes to the server that is the case for all there are.
+    left_to_lose: Option<u64>,
+    /// So many bytes a second pass to the server, and since then the way is free again.
+    rate: Option<u32>,
+    free_at: Option<Instant>,
+    passed: u64,
+}
+
+impl GateState {
+    /// Whether these bytes to the server get there, and after how long.
+    fn judge(&mut self, connection: u64, bytes: usize) -> Option<Duration> {
+        let runs_out = |left: &mut Option<u64>| {
+            let Some(rest) = left else { return false };
+            *rest = rest.saturating_sub(bytes as u64);
+            *rest == 0
+        };
+        if runs_out(&mut self.left) {
+            shut(self);
+            return None;
+        }
+        if runs_out(&mut self.left_to_lose) {
+            (self.lost, self.left_to_lose) = (self.count, None);
+        }
+        if connection < self.lost {
+            return None;
+        }
+        let Some(rate) = self.rate else { return Some(Duration::ZERO) };
+        let now = Instant::now();
+        let free_at = self.free_at.unwrap_or(now).max(now) + Duration::from_secs(bytes as u64) / rate;
+        self.free_at = Some(free_at);
+        Some(free_at - now)
+    }
 }
 
 impl Gate {
@@ -96,11 +137,13 @@ impl Gate {
                 }
                 let to = TcpStream::connect(&target).expect("the server");
                 now.open.extend([from.try_clone().unwrap(), to.try_clone().unwrap()]);
+                let connection = now.count;
+                now.count += 1;
                 drop(now);
-                let (there, back) = (shared.clone(), shared.clone());
+                let there = shared.clone();
                 let (from2, to2) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                std::thread::spawn(move || pass(from, to, &there, true));
-                std::thread::spawn(move || pass(to2, from2, &back, false));
+                std::thread::spawn(move || pass(from, to, Some((&*there, connection))));
+                std::thread::spawn(move || pass(to2, from2, None));
             }
         });
         Self { address, state }
@@ -114,6 +157,21 @@ impl Gate {
     /// Shuts when so many bytes more have passed to the server.
     pub fn shut_after(&self, bytes: u64) {
         self.state.lock().unwrap().left = Some(bytes);
+    }
+
+    /// When so many bytes more have passed to the server, what is sent over connections that there are then goes nowhere, and nobody is told.
+    pub fn lose_after(&self, bytes: u64) {
+        self.state.lock().unwrap().left_to_lose = Some(bytes);
+    }
+
+    /// So many bytes a second pass to the server, of all together.
+    pub fn narrow(&self, rate: u32) {
+        self.state.lock().unwrap().rate = Some(rate);
+    }
+
+    /// So many bytes have passed to the server.
+    pub fn passed(&self) -> u64 {
+        self.state.lock().unwrap().passed
     }
 
     /// From now on everybody gets through.
@@ -130,20 +188,21 @@ fn shut(state: &mut GateState) {
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, state: &Mutex<GateState>, is_counted: bool) {
+fn pass(mut from: TcpStream, mut to: TcpStream, to_server: Option<(&Mutex<GateState>, u64)>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        if is_counted {
-            let mut state = state.lock().unwrap();
-            if let Some(left) = &mut state.left {
-                *left = left.saturating_sub(count as u64);
-                if *left == 0 {
-                    return shut(&mut state);
-                }
+        if let Some((state, connection)) = to_server {
+            let judged = state.lock().unwrap().judge(connection, count);
+            match judged {
+                Some(wait) => std::thread::sleep(wait),
+                None => continue,
             }
         }
         if to.write_all(&buffer[..count]).is_err() {
             break;
+        }
+        if let Some((state, _)) = to_server {
+            state.lock().unwrap().passed += count as u64;
         }
     }
     let _ = to.shutdown(std::net::Shutdown::Write);

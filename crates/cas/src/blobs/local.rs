@@ -1,6 +1,6 @@
 //! Blobs in a folder: loose ones in `blobs/<2 hex>/<hash>`, many small ones together in `packs/`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -21,6 +21,10 @@ const PART: u64 = 1 << 20;
 
 /// Of so many large blobs it is remembered that they are whole.
 const REMEMBERED: usize = 256;
+
+/// A copy that was used is said to be, unless that was said so short a time ago: each time changes its file, and it is read much more
+/// often than room is made.
+const SAID: Duration = Duration::from_secs(60);
 
 /// The blobs of one chat.
 pub struct LocalBlobs {
@@ -95,6 +99,10 @@ impl LocalBlobs {
     pub(super) fn loose_path(&self, hash: &ContentHash) -> PathBuf {
         let name = hash.to_string();
         self.folder.join("blobs").join(&name[..2]).join(name)
+    }
+
+    pub(super) fn pack_path(&self, name: &ContentHash) -> PathBuf {
+        self.packs_folder().join(format!("{name}.pack"))
     }
 
     pub(super) fn packs_folder(&self) -> PathBuf {
@@ -178,6 +186,16 @@ impl LocalBlobs {
     /// Shows the bytes of a blob to `take`, part by part, and fails unless they have its hash.
     fn stream(&self, hash: &ContentHash, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), CasError> {
         let source = self.source(hash)?;
+        self.used(&source.file);
+        self.show(&source, hash, take)
+    }
+
+    fn show(
+        &self,
+        source: &Source,
+        hash: &ContentHash,
+        take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), CasError> {
         let mut hasher = Hasher::default();
         let mut buffer = vec![0; source.length.clamp(1, PART) as usize];
         let mut at = 0;
@@ -196,11 +214,9 @@ impl LocalBlobs {
     fn source(&self, hash: &ContentHash) -> Result<Source, CasError> {
         for attempt in 0..2 {
             if let Some((file, span)) = self.packed(hash) {
-                self.used(&file);
                 return Ok(Source { file, start: span.offset, length: span.length, path: self.packs_folder() });
             }
             if let Some(file) = self.open_loose(hash)? {
-                self.used(&file);
                 let path = self.loose_path(hash);
                 let length = file.metadata().map_err(CasError::at(&path))?.len();
                 return Ok(Source { file: Arc::new(file), start: 0, length, path });
@@ -213,8 +229,21 @@ impl LocalBlobs {
     }
 
     fn used(&self, file: &File) {
-        if self.are_copies {
+        // A time that is still to come is as good as none.
+        let is_old = |at: SystemTime| SystemTime::now().duration_since(at).map_or(true, |age| age > SAID);
+        if self.are_copies && file.metadata().and_then(|data| data.modified()).is_ok_and(is_old) {
             disk::touch(file);
+        }
+    }
+
+    /// Lets go of packs whose files somebody removed to make room.
+    pub(super) fn let_go_of_removed(&self) {
+        let mut packs = self.packs.write().unwrap_or_else(PoisonError::into_inner);
+        let is_removed = |file: &&Arc<File>| file.metadata().is_ok_and(|data| data.nlink() == 0);
+        let removed: HashSet<*const File> = packs.files.values().filter(is_removed).map(Arc::as_ptr).collect();
+        if !removed.is_empty() {
+            packs.files.retain(|_, file| !removed.contains(&Arc::as_ptr(file)));
+            packs.blobs.retain(|_, (file, _)| !removed.contains(&Arc::as_ptr(file)));
         }
     }
 
@@ -238,6 +267,14 @@ impl LocalBlobs {
     /// reading the rest again.
     fn is_remembered(&self, hash: &ContentHash, stamp: &Stamp) -> bool {
         self.whole.lock().unwrap_or_else(PoisonError::into_inner).get(hash) == Some(stamp)
+    }
+
+    fn remember(&self, hash: &ContentHash, stamp: Stamp) {
+        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if whole.len() >= REMEMBERED && !whole.contains_key(hash) {
+            whole.clear();
+        }
+        whole.insert(*hash, stamp);
     }
 
     fn each_loose(&self, mut visit: impl FnMut(ContentHash, &fs::DirEntry) -> io::Result<()>) -> Result<(), CasError> {
@@ -351,16 +388,18 @@ impl Blobs for LocalBlobs {
 
     fn open(&self, hash: &ContentHash) -> Result<Box<dyn BlobReader>, CasError> {
         let source = self.source(hash)?;
-        let stamp = stamp(&source.file).map_err(CasError::at(&source.path))?;
-        if !self.is_remembered(hash, &stamp) {
-            self.verify(hash)?;
-            if source.length > PART {
-                let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-                if whole.len() >= REMEMBERED {
-                    whole.clear();
-                }
-                whole.insert(*hash, stamp);
-            }
+        let now = || stamp(&source.file).map_err(CasError::at(&source.path));
+        let before = now()?;
+        let mut is_whole = self.is_remembered(hash, &before);
+        if !is_whole {
+            self.show(&source, hash, &mut |_| Ok(()))?;
+            // Of what was changed while it was read nothing is known.
+            is_whole = now()? == before;
+        }
+        // That it was used changes the file as well, and is remembered with it.
+        self.used(&source.file);
+        if is_whole && source.length > PART {
+            self.remember(hash, now()?);
         }
         Ok(Box::new(source))
     }

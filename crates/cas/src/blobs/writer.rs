@@ -58,6 +58,23 @@ impl LocalBlobs {
         Temporary::create(self.temporary_folder().join(format!("{}-{count}", std::process::id())), 0o400)
     }
 
+    /// What a file has from where it stands, in one that has no name yet; how many bytes that is and what their hash is.
+    pub(super) fn copy_of(&self, mut source: &File) -> Result<(Temporary, u64, ContentHash), CasError> {
+        let file = self.temporary()?;
+        let mut hasher = Hasher::default();
+        let mut size = 0;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let count = source.read(&mut buffer).map_err(CasError::at(file.path()))?;
+            if count == 0 {
+                return Ok((file, size, hasher.finish()));
+            }
+            hasher.update(&buffer[..count]);
+            file.write(&buffer[..count])?;
+            size += count as u64;
+        }
+    }
+
     /// Gives a complete and synced file the name of its hash.
     pub(super) fn place_loose(&self, temporary: Temporary, hash: &ContentHash) -> Result<(), CasError> {
         let target = self.loose_path(hash);
@@ -92,21 +109,8 @@ impl BlobWriter for LocalWriter<'_> {
         state.pack.as_mut().expect("it was just made").push(hash, bytes)
     }
 
-    fn put_file(&self, mut source: &File) -> Result<(u64, ContentHash), CasError> {
-        let file = self.create()?;
-        let mut hasher = Hasher::default();
-        let mut size = 0;
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            let count = source.read(&mut buffer).map_err(CasError::at(file.path()))?;
-            if count == 0 {
-                break;
-            }
-            hasher.update(&buffer[..count]);
-            file.write(&buffer[..count])?;
-            size += count as u64;
-        }
-        let hash = hasher.finish();
+    fn put_file(&self, source: &File) -> Result<(u64, ContentHash), CasError> {
+        let (file, size, hash) = self.blobs.copy_of(source)?;
         if !self.blobs.contains(&hash)? {
             self.blobs.sync(&file)?;
             self.place(file, &hash)?;

@@ -17,7 +17,7 @@ use crate::data::{Attempt, DataFolder, Hold};
 use crate::failure::{Doing, Failure};
 use crate::output::Output;
 
-/// So much of a bucket's bytes is on this machine at a time.
+/// So much of a bucket's bytes stays on this machine. One that is larger is there until it is read, and goes.
 const COPIES: u64 = 1 << 30;
 
 /// A place, held as long as it is used.

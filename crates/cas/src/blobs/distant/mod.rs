@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use kitbag_model::ContentHash;
 
+use super::cache::Held;
 use super::depot::{Content, Depot};
 use super::local::LocalBlobs;
 use super::pack::{self, Rows};
@@ -39,7 +40,7 @@ type Indexed = ((u64, ContentHash), Rows);
 
 /// The blobs of one chat.
 pub struct DistantBlobs {
-    local: LocalBlobs,
+    local: Arc<LocalBlobs>,
     depot: Arc<dyn Depot>,
     cache: Arc<Cache>,
     known: RwLock<Known>,
@@ -47,11 +48,31 @@ pub struct DistantBlobs {
     fetching: Mutex<()>,
 }
 
+/// Copies that were brought, and keep their names as long as there is this. Only then room is made for them.
+struct Brought<'a> {
+    cache: &'a Cache,
+    held: Vec<Held<'a>>,
+    bytes: u64,
+    /// Whether all were there.
+    is_all: bool,
+}
+
+impl Drop for Brought<'_> {
+    fn drop(&mut self) {
+        self.held.clear();
+        if self.bytes > 0 {
+            self.cache.grew(self.bytes);
+        }
+    }
+}
+
 impl DistantBlobs {
     /// The blobs that `depot` has, with copies below a chat's folder.
     pub fn open(home: &Path, depot: Arc<dyn Depot>, cache: Arc<Cache>, generation: u64) -> Result<Self, CasError> {
         let known = RwLock::new(Known::new(generation));
-        Ok(Self { local: LocalBlobs::open_copies(home)?, depot, cache, known, fetching: Mutex::default() })
+        let local = Arc::new(LocalBlobs::open_copies(home)?);
+        cache.watch(&local);
+        Ok(Self { local, depot, cache, known, fetching: Mutex::default() })
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Known> {
@@ -111,43 +132,44 @@ impl DistantBlobs {
         Ok(files.into_iter().zip(found).map(|(file, found)| found.then_some(file)).collect())
     }
 
-    /// Brings copies of what lies at these places. Whether all were there.
-    fn copy_here(&self, places: &[Place]) -> Result<bool, CasError> {
-        let mut all = true;
-        for part in places.chunks(AT_ONCE) {
-            for (place, brought) in
-                part.iter().zip(self.bring(part.iter().map(|place| place.key().to_string()).collect())?)
-            {
-                let Some(file) = brought else {
-                    all = false;
-                    continue;
-                };
-                let size = file.file().metadata().map_err(CasError::at(file.path()))?.len();
-                match place {
-                    Place::Loose(_, hash) => self.local.place_loose(file, hash)?,
-                    Place::Pack(_, name) => {
-                        let opened = File::open(file.path()).map_err(CasError::at(file.path()))?;
-                        match pack::read_index(&opened).map_err(CasError::at(file.path()))? {
-                            Some(rows) => {
-                                let (name, _) = self.local.place_pack(file, name)?;
-                                self.local.add_pack(name, opened, rows);
-                            }
-                            // Its blobs are missing then, and whoever needs one is told so by name.
-                            None => tracing::error!(pack = %name, "a pack is damaged"),
-                        }
-                    }
+    /// Brings copies of what lies at these places, which are few.
+    fn copy_here(&self, places: &[Place]) -> Result<Brought<'_>, CasError> {
+        let mut done = Brought { cache: &self.cache, held: Vec::new(), bytes: 0, is_all: true };
+        let keys = places.iter().map(|place| place.key().to_string()).collect();
+        for (place, brought) in places.iter().zip(self.bring(keys)?) {
+            let Some(file) = brought else {
+                done.is_all = false;
+                continue;
+            };
+            let size = file.file().metadata().map_err(CasError::at(file.path()))?.len();
+            match place {
+                Place::Loose(_, hash) => {
+                    done.held.push(self.cache.hold(&self.local.loose_path(hash)));
+                    self.local.place_loose(file, hash)?;
                 }
-                self.cache.grew(size);
+                Place::Pack(_, name) => {
+                    let opened = File::open(file.path()).map_err(CasError::at(file.path()))?;
+                    let Some(rows) = pack::read_index(&opened).map_err(CasError::at(file.path()))? else {
+                        // Its blobs are missing then, and whoever needs one is told so by name.
+                        tracing::error!(pack = %name, "a pack is damaged");
+                        continue;
+                    };
+                    done.held.push(self.cache.hold(&self.local.pack_path(name)));
+                    let (name, _) = self.local.place_pack(file, name)?;
+                    self.local.add_pack(name, opened, rows);
+                }
             }
+            done.bytes += size;
         }
-        Ok(all)
+        Ok(done)
     }
 
     /// Brings a copy of a blob.
-    fn fetch(&self, hash: &ContentHash) -> Result<(), CasError> {
+    fn fetch(&self, hash: &ContentHash) -> Result<Brought<'_>, CasError> {
         let _one = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = vec![self.cache.hold(&self.local.loose_path(hash))];
         if self.local.contains(hash)? {
-            return Ok(());
+            return Ok(Brought { cache: &self.cache, held, bytes: 0, is_all: true });
         }
         // What is known may be old: another machine may have moved it, or written it just now.
         for is_again in [false, true] {
@@ -155,10 +177,11 @@ impl DistantBlobs {
                 self.list_anew()?;
             }
             let place = self.known().place(hash);
-            if let Some(place) = place
-                && self.copy_here(&[place])?
-            {
-                return Ok(());
+            if let Some(place) = place {
+                let brought = self.copy_here(&[place])?;
+                if brought.is_all {
+                    return Ok(brought);
+                }
             }
         }
         Err(CasError::Missing { hash: *hash })
@@ -178,15 +201,15 @@ impl DistantBlobs {
             }
             done => return done,
         }
-        self.fetch(hash)?;
+        let brought = self.fetch(hash)?;
         match read(&self.local) {
-            // Room was made in the meantime, and it was this one that went.
-            Err(CasError::Missing { .. }) => {
-                self.fetch(hash)?;
-                read(&self.local)
-            }
-            done => done,
+            // It was in a pack that somebody else had brought, and room was made in the meantime.
+            Err(CasError::Missing { .. }) => {}
+            done => return done,
         }
+        drop(brought);
+        let _brought = self.fetch(hash)?;
+        read(&self.local)
     }
 }
 
@@ -236,6 +259,7 @@ impl Blobs for DistantBlobs {
     }
 
     fn replace(&self, hash: &ContentHash, file: &File) -> Result<bool, CasError> {
+        let held = self.cache.hold(&self.local.loose_path(hash));
         self.local.drop_copy(hash)?;
         if !self.local.replace(hash, file)? {
             return Ok(false);
@@ -243,6 +267,8 @@ impl Blobs for DistantBlobs {
         let generation = self.known().generation;
         self.depot.replace(Key::Loose(generation, *hash).to_string(), Content::Reader(self.local.open(hash)?))?;
         self.change_known().add_loose(generation, *hash);
+        drop(held);
+        self.cache.grew(file.metadata().map_err(CasError::at(&self.local.loose_path(hash)))?.len());
         Ok(true)
     }
 
@@ -272,8 +298,11 @@ impl Blobs for DistantBlobs {
             let known = self.known();
             missing.iter().filter_map(|hash| known.place(hash)).collect()
         };
-        // What could not be brought is looked for again when it is needed.
-        self.copy_here(&places.into_iter().collect::<Vec<Place>>()).map(drop)
+        for part in places.into_iter().collect::<Vec<Place>>().chunks(AT_ONCE) {
+            // What could not be brought is looked for again when it is needed.
+            drop(self.copy_here(part)?);
+        }
+        Ok(())
     }
 
     fn generation(&self) -> Option<u64> {

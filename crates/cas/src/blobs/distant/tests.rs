@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use kitbag_model::ContentHash;
 use tempfile::TempDir;
 
 use super::super::{Blobs, Cache, Content, Depot, Object};
-use super::DistantBlobs;
+use super::{AT_ONCE, DistantBlobs};
 use crate::error::CasError;
 
 #[derive(Default)]
@@ -87,6 +87,7 @@ fn read(content: Content) -> Vec<u8> {
 /// One machine of several.
 struct Machine {
     folder: TempDir,
+    cache: Arc<Cache>,
     blobs: DistantBlobs,
 }
 
@@ -99,14 +100,23 @@ impl Machine {
         let folder = tempfile::tempdir().unwrap();
         let cache = Arc::new(Cache::new(folder.path().to_owned(), most));
         let home = folder.path().join("chats/one");
-        let blobs = DistantBlobs::open(&home, Arc::clone(depot) as Arc<dyn Depot>, cache, generation).unwrap();
-        Self { folder, blobs }
+        let blobs =
+            DistantBlobs::open(&home, Arc::clone(depot) as Arc<dyn Depot>, Arc::clone(&cache), generation).unwrap();
+        Self { folder, cache, blobs }
     }
 
     fn put(&self, contents: &[Vec<u8>]) -> Result<u64, CasError> {
         let writer = self.blobs.writer()?;
         for bytes in contents {
             writer.put(&ContentHash::of(bytes), bytes)?;
+        }
+        writer.finish()
+    }
+
+    fn put_files(&self, contents: &[Vec<u8>]) -> Result<u64, CasError> {
+        let writer = self.blobs.writer()?;
+        for bytes in contents {
+            assert_eq!(writer.put_file(&file_of(bytes))?, (bytes.len() as u64, ContentHash::of(bytes)));
         }
         writer.finish()
     }
@@ -122,6 +132,17 @@ impl Machine {
         }
         found
     }
+}
+
+fn file_of(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+fn large(kind: u8) -> Vec<u8> {
+    vec![kind; 2_000_000]
 }
 
 fn few() -> Vec<Vec<u8>> {
@@ -204,6 +225,161 @@ fn copies_take_no_more_than_they_may() {
     for bytes in &contents {
         assert_eq!(one.blobs.read(&ContentHash::of(bytes)).unwrap(), *bytes);
     }
+}
+
+/// However small the cache is, nothing is too large to be written or read.
+#[test]
+fn what_is_larger_than_the_cache_is_kept_and_read() {
+    let depot = Arc::new(Memory::default());
+    let (one, other) = (Machine::with_room(&depot, 0, 1_000_000), Machine::with_room(&depot, 0, 1_000_000));
+    let contents = [large(1), large(2), vec![3; 500_000]];
+    one.put(&few()).unwrap();
+    assert_eq!(one.put_files(&contents).unwrap(), 4_500_000);
+    for machine in [&other, &one] {
+        let small: Vec<ContentHash> = few().iter().map(|bytes| ContentHash::of(bytes)).collect();
+        small.iter().for_each(|hash| drop(machine.blobs.read(hash).unwrap()));
+        for bytes in &contents {
+            let hash = ContentHash::of(bytes);
+            assert_eq!(machine.blobs.read(&hash).unwrap(), *bytes);
+            machine.blobs.verify(&hash).unwrap();
+            let mut part = vec![0; 10];
+            machine.blobs.open(&hash).unwrap().read_at(&mut part, 400_000).unwrap();
+            assert_eq!(part, bytes[..10]);
+            let mut copied = tempfile::tempfile().unwrap();
+            machine.blobs.copy_to(&hash, &copied).unwrap();
+            copied.rewind().unwrap();
+            assert_eq!(std::io::read_to_string(&copied).unwrap().as_bytes(), bytes);
+        }
+        let taken: u64 = machine.copies().iter().map(|path| path.metadata().unwrap().len()).sum();
+        assert!(taken <= 1_000_000, "{taken}");
+        let gets = depot.gets.load(Ordering::Relaxed);
+        small.iter().for_each(|hash| drop(machine.blobs.read(hash).unwrap()));
+        assert_eq!(depot.gets.load(Ordering::Relaxed), gets, "what has room stays");
+    }
+    // One that is damaged where it is kept is put right, however large.
+    let hash = ContentHash::of(&contents[0]);
+    depot.objects.lock().unwrap().insert(format!("g0/blobs/{hash}"), b"something else".to_vec());
+    assert!(one.blobs.replace(&hash, &file_of(&contents[0])).unwrap());
+    assert_eq!(Machine::of(&depot, 0).blobs.read(&hash).unwrap(), contents[0]);
+}
+
+/// Room that another chat needs is not made by taking what is just being brought for somebody.
+#[test]
+fn what_is_brought_stays_until_it_is_read() {
+    let depot = Arc::new(Memory::default());
+    Machine::of(&depot, 0).put_files(&[large(1)]).unwrap();
+    let one = Machine::with_room(&depot, 0, 1_000_000);
+    let brought = one.blobs.fetch(&ContentHash::of(&large(1))).unwrap();
+    one.cache.grew(1);
+    assert_eq!(one.copies().len(), 1);
+    drop(brought);
+    assert_eq!(one.copies().len(), 0, "then it goes");
+}
+
+#[test]
+fn a_damaged_copy_is_not_what_is_sent() {
+    let depot = Arc::new(Memory::default());
+    let one = Machine::of(&depot, 0);
+    one.put_files(&[large(1)]).unwrap();
+    let path = &one.copies()[0];
+    fs::remove_file(path).unwrap();
+    fs::write(path, large(2)).unwrap();
+    // A collection has begun since, and no state names it, so it is sent again.
+    one.blobs.enter(1, HashSet::new());
+    assert_eq!(one.put_files(&[large(1)]).unwrap(), 2_000_000);
+    let hash = ContentHash::of(&large(1));
+    assert_eq!(depot.objects.lock().unwrap()[&format!("g1/blobs/{hash}")], large(1));
+    assert_eq!(one.blobs.read(&hash).unwrap(), large(1));
+}
+
+/// Each that waits is open.
+#[test]
+fn of_many_large_ones_few_wait() {
+    let depot = Arc::new(Memory::default());
+    let one = Machine::of(&depot, 0);
+    let contents: Vec<Vec<u8>> = (0..200_u8).map(|n| vec![n; 1_000]).collect();
+    let writer = one.blobs.writer().unwrap();
+    for bytes in &contents {
+        writer.put_file(&file_of(bytes)).unwrap();
+    }
+    assert_eq!(depot.puts.load(Ordering::Relaxed), AT_ONCE, "the others wait for the end");
+    assert_eq!(writer.finish().unwrap(), 200_000);
+    assert_eq!(one.put_files(&contents).unwrap(), 0);
+    assert_eq!(depot.puts.load(Ordering::Relaxed), 200);
+    let other = Machine::of(&depot, 0);
+    for bytes in &contents {
+        assert_eq!(other.blobs.read(&ContentHash::of(bytes)).unwrap(), *bytes);
+    }
+}
+
+/// The disk has a removed file as long as it is open, also in a chat that nobody uses any more.
+#[test]
+fn packs_that_had_to_go_are_not_kept_open() {
+    let depot = Arc::new(Memory::default());
+    let (folder, most) = (tempfile::tempdir().unwrap(), 100_000);
+    let cache = Arc::new(Cache::new(folder.path().to_owned(), most));
+    let chats: Vec<DistantBlobs> = (0..20)
+        .map(|n| {
+            let home = folder.path().join(format!("chats/{n}"));
+            let blobs = DistantBlobs::open(&home, Arc::clone(&depot) as Arc<dyn Depot>, Arc::clone(&cache), 0).unwrap();
+            let writer = blobs.writer().unwrap();
+            for part in 0..20_u8 {
+                let bytes = [n, part].repeat(500);
+                writer.put(&ContentHash::of(&bytes), &bytes).unwrap();
+            }
+            writer.finish().unwrap();
+            blobs
+        })
+        .collect();
+    let open = || fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let (gone, there): (Vec<_>, Vec<_>) = open()
+        .filter(|path| path.starts_with(folder.path()))
+        .partition(|path| path.to_string_lossy().contains("(deleted)"));
+    assert!(gone.is_empty() && !there.is_empty(), "{gone:?}, {there:?}");
+    for (n, blobs) in (0..).zip(&chats) {
+        let bytes = [n, 7].repeat(500);
+        assert_eq!(blobs.read(&ContentHash::of(&bytes)).unwrap(), bytes, "it is brought again");
+    }
+}
+
+/// What is served in parts is opened for each of them.
+#[test]
+fn a_large_copy_that_was_hashed_is_not_hashed_again() {
+    let depot = Arc::new(Memory::default());
+    let one = Machine::of(&depot, 0);
+    one.put_files(&[large(1)]).unwrap();
+    let hash = ContentHash::of(&large(1));
+    let path = &one.copies()[0];
+    let used_long_ago =
+        || File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(600)).unwrap();
+    used_long_ago();
+    let read = bytes_read(|| drop(one.blobs.open(&hash).unwrap()));
+    assert!(read >= 2_000_000, "{read}: the first time it is");
+    let age = || path.metadata().unwrap().modified().unwrap().elapsed().unwrap_or_default();
+    assert!(age() < Duration::from_secs(300), "it is said that it was used");
+    for _ in 0..3 {
+        let read = bytes_read(|| drop(one.blobs.open(&hash).unwrap()));
+        assert!(read < 100_000, "{read}");
+    }
+    // Somebody changed it, if only a little.
+    let mut bytes = large(1);
+    bytes[1_999_999] ^= 1;
+    fs::remove_file(path).unwrap();
+    fs::write(path, bytes).unwrap();
+    let mut end = [0; 1];
+    one.blobs.open(&hash).unwrap().read_at(&mut end, 1_999_999).unwrap();
+    assert_eq!(end, [1]);
+}
+
+/// What this thread reads meanwhile, from whatever.
+fn bytes_read(work: impl FnOnce()) -> u64 {
+    let so_far = || {
+        let text = fs::read_to_string("/proc/thread-self/io").unwrap();
+        text.strip_prefix("rchar: ").unwrap().lines().next().unwrap().parse::<u64>().unwrap()
+    };
+    let before = so_far();
+    work();
+    so_far() - before
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Blobs on their way to where they are kept. Each is there whole, under its name, before anybody is told that it is.
 
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kitbag_model::ContentHash;
@@ -10,13 +10,16 @@ use super::super::depot::Content;
 use super::super::pack::PackWriter;
 use super::super::writer::LOOSE;
 use super::super::{BlobReader, BlobWriter, Blobs};
-use super::DistantBlobs;
 use super::known::Key;
+use super::{AT_ONCE, DistantBlobs};
 use crate::disk::Temporary;
 use crate::error::CasError;
 
 /// A pack is brought whole for any of its blobs, so it does not grow without end.
 const LARGEST_PACK: u64 = 64 << 20;
+
+/// Large blobs that wait are open, and what is open takes room on the disk though the cache let go of it. So many bytes of them wait.
+const WAITING: u64 = 1 << 30;
 
 pub(super) struct DistantWriter<'a> {
     blobs: &'a DistantBlobs,
@@ -31,22 +34,28 @@ struct State {
     waiting: Vec<(ContentHash, Vec<u8>)>,
     pack: Option<PackWriter>,
     full: Vec<PackWriter>,
-    large: Vec<ContentHash>,
+    large: Vec<(ContentHash, Whole)>,
     /// How many bytes were not there before.
     fresh: u64,
 }
 
-/// A complete pack, to be read in parts.
-struct Packed(File, u64);
+/// A complete file, to be read in parts.
+struct Whole(File, u64);
 
-impl BlobReader for Packed {
+impl Whole {
+    fn open(file: &Temporary, size: u64) -> Result<Self, CasError> {
+        Ok(Self(File::open(file.path()).map_err(CasError::at(file.path()))?, size))
+    }
+}
+
+impl BlobReader for Whole {
     fn length(&self) -> u64 {
         self.1
     }
 
     fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<usize, CasError> {
         use std::os::unix::fs::FileExt;
-        self.0.read_at(buffer, at).map_err(|source| CasError::Io { path: "a pack".into(), source })
+        self.0.read_at(buffer, at).map_err(|source| CasError::Io { path: "a copy".into(), source })
     }
 }
 
@@ -86,6 +95,32 @@ impl<'a> DistantWriter<'a> {
         Ok(())
     }
 
+    /// Takes a large blob, and sends those that wait if they are many: whoever has to wait for them does so here or in the end.
+    fn push_large(&self, hash: ContentHash, opened: Whole) -> Result<(), CasError> {
+        let many = {
+            let mut state = self.state();
+            if !state.seen.insert(hash) {
+                return Ok(());
+            }
+            state.fresh += opened.1;
+            state.large.push((hash, opened));
+            if state.large.len() < AT_ONCE && state.large.iter().map(|(_, file)| file.1).sum::<u64>() < WAITING {
+                return Ok(());
+            }
+            std::mem::take(&mut state.large)
+        };
+        let hashes: Vec<ContentHash> = many.iter().map(|(hash, _)| *hash).collect();
+        self.blobs.depot.put(many.into_iter().map(|large| self.item(large)).collect())?;
+        // They are there, so if all of this comes to nothing whoever tries again need not send them.
+        let mut known = self.blobs.change_known();
+        hashes.into_iter().for_each(|hash| known.add_loose(self.generation, hash));
+        Ok(())
+    }
+
+    fn item(&self, (hash, opened): (ContentHash, Whole)) -> (String, Content) {
+        (Key::Loose(self.generation, hash).to_string(), Content::Reader(Box::new(opened)))
+    }
+
     /// Puts small blobs among the copies: whoever wrote them reads them soon.
     fn keep_copies(&self, small: &[(ContentHash, Vec<u8>)]) -> Result<u64, CasError> {
         let mut copied = 0;
@@ -105,15 +140,19 @@ impl BlobWriter for DistantWriter<'_> {
     }
 
     fn put_file(&self, file: &File) -> Result<(u64, ContentHash), CasError> {
-        let local = self.blobs.local.writer()?;
-        let (size, hash) = local.put_file(file)?;
-        self.blobs.cache.grew(local.finish()?);
-        if !self.blobs.contains(&hash)? {
-            let mut state = self.state();
-            if state.seen.insert(hash) {
-                state.large.push(hash);
-                state.fresh += size;
-            }
+        let blobs = self.blobs;
+        let (copy, size, hash) = blobs.local.copy_of(file)?;
+        // Opened before it has a name: room that is made, for this one or for others, takes the name away and not the file.
+        let opened = Whole::open(&copy, size)?;
+        let path = blobs.local.loose_path(&hash);
+        let was_here = fs::exists(&path).map_err(CasError::at(&path))?;
+        // In place of one that is there, which may be damaged: copies are not synced.
+        blobs.local.place_loose(copy, &hash)?;
+        if !was_here {
+            blobs.cache.grew(size);
+        }
+        if !blobs.contains(&hash)? {
+            self.push_large(hash, opened)?;
         }
         Ok((size, hash))
     }
@@ -122,23 +161,19 @@ impl BlobWriter for DistantWriter<'_> {
         let State { waiting, pack, full, large, fresh, .. } = std::mem::take(&mut *self.state());
         let (generation, blobs) = (self.generation, self.blobs);
         let mut copied = self.keep_copies(&waiting)?;
-        let loose: Vec<ContentHash> = waiting.iter().map(|(hash, _)| *hash).chain(large.iter().copied()).collect();
-        let mut items = Vec::new();
+        let hashes = waiting.iter().map(|(hash, _)| *hash);
+        let loose: Vec<ContentHash> = hashes.chain(large.iter().map(|(hash, _)| *hash)).collect();
+        let mut items: Vec<(String, Content)> = large.into_iter().map(|large| self.item(large)).collect();
         for (hash, bytes) in waiting {
             items.push((Key::Loose(generation, hash).to_string(), Content::Bytes(bytes)));
-        }
-        for hash in large {
-            // Opened before anything is sent: room that is made meanwhile takes the name away and not the file.
-            items.push((Key::Loose(generation, hash).to_string(), Content::Reader(blobs.local.open(&hash)?)));
         }
         let (mut packs, mut indexes): (Vec<(ContentHash, Temporary, _)>, Vec<_>) = (Vec::new(), Vec::new());
         for writer in full.into_iter().chain(pack) {
             let (file, rows, index) = writer.seal()?;
             let name = ContentHash::of(&index);
-            let opened = File::open(file.path()).map_err(CasError::at(file.path()))?;
-            let size = opened.metadata().map_err(CasError::at(file.path()))?.len();
+            let size = file.file().metadata().map_err(CasError::at(file.path()))?.len();
             copied += size;
-            items.push((Key::Pack(generation, name).to_string(), Content::Reader(Box::new(Packed(opened, size)))));
+            items.push((Key::Pack(generation, name).to_string(), Content::Reader(Box::new(Whole::open(&file, size)?))));
             indexes.push((Key::Index(generation, name).to_string(), Content::Bytes(index)));
             packs.push((name, file, rows));
         }

@@ -184,7 +184,9 @@ impl Side {
             Self::Postgres(connection, _) => {
                 sqlx::query_as(
                     "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, NULL) FROM pg_attribute a
-                     JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+                     JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace
+                      -- Whoever has a table in partitions has its rows in them, and both databases know it by the table's name.
+                      AND NOT c.relispartition
                      WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relname <> 'schema_migrations'
                      ORDER BY c.relname::text COLLATE \"C\", a.attname::text COLLATE \"C\"",
                 )
@@ -330,9 +332,10 @@ impl Side {
     /// Clears the tables, and lets go of references: rows come in whatever order.
     pub(super) async fn begin_filling(&mut self, tables: &[Table]) -> Result<(), TransferError> {
         if let Self::Postgres(connection, Whole::Loose(references)) = self {
+            // Those of partitions go and come with their table's.
             let found: Vec<(String, String, String)> = sqlx::query_as(
                 "SELECT conrelid::regclass::text, quote_ident(conname), pg_get_constraintdef(oid) FROM pg_constraint
-                 WHERE contype = 'f' AND connamespace = 'public'::regnamespace",
+                 WHERE contype = 'f' AND connamespace = 'public'::regnamespace AND conparentid = 0",
             )
             .fetch_all(&mut *connection)
             .await?;
