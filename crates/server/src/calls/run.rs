@@ -77,7 +77,13 @@ impl Calls {
             NotTaken::Closed => ApiError::new(Code::Unavailable, "the server is stopping; try again"),
             NotTaken::There => ApiError::new(Code::Conflict, "somebody else decides about this call just now"),
         })?;
-        Ok(Place { live, ticket: Some(ticket), lives: Arc::clone(&self.0.lives) })
+        let place = Place { live, ticket: Some(ticket), lives: Arc::clone(&self.0.lives) };
+        // After it is known here: whoever ends all calls has ended it, or it sees that they are being ended.
+        if self.0.nodes.is_coming_back() {
+            let message = "another server took this one for dead, and it is not back yet; try again";
+            return Err(ApiError::new(Code::Unavailable, message));
+        }
+        Ok(place)
     }
 
     /// A call that is recorded as running, or is about to be, runs. It goes on whoever waits for it.
