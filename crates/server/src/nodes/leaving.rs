@@ -141,6 +141,16 @@ mod tests {
         let second = holding.await.unwrap().unwrap().unwrap();
         assert!(may_write(&second).await, "it was held as {before:?} and is as {:?}", second.fence());
 
+        // This is what whoever does not wait gets.
+        drop(second);
+        let parting = nodes.part_with(vec![(org.clone(), chat)]);
+        nodes.0.leaving.0.send_modify(HashSet::clear);
+        let hasty = nodes.hold(&org, chat).await.unwrap().unwrap();
+        nodes.give_back(parting).await.unwrap();
+        assert!(!may_write(&hasty).await);
+        nodes.lost_chat(&org, chat, &hasty);
+        let second = nodes.hold(&org, chat).await.unwrap().unwrap();
+
         // Also if nobody ever writes it.
         drop(second);
         drop(nodes.part_with(vec![(org.clone(), chat)]));
