@@ -38,9 +38,13 @@ impl Calls {
         Ok((tx.tool_call(chat, id).await?, tx.call_node(chat, id).await?))
     }
 
-    /// A quota of what may run at the same time, with what of it others have. What was handed over from here has a place here until it is over, so what its
+    /// A quota of what may run at the same time, with what of it others have, once this node may begin something. What was handed over from here has a place here until it is over, so what its
     /// record says does not count again.
     pub(super) async fn with_others(&self, org: &OrgId, quota: Option<Quota>) -> Result<Option<Quota>, StoreError> {
+        if self.0.nodes.is_coming_back() {
+            // Boxed, as it is of few calls.
+            Box::pin(self.0.nodes.until_back()).await;
+        }
         let handed = self.0.lives.all(|live| live.is_handed_over() && live.key.0 == *org);
         let counted: Vec<String> = handed.iter().map(|live| live.key.2.to_string()).collect();
         self.0.nodes.with_others(org, quota, &counted).await

@@ -196,6 +196,14 @@ impl Nodes {
         }
     }
 
+    /// Waits, not for long, until this node is there again, if it is not: what is begun before that is refused.
+    pub(crate) async fn until_back(&self) {
+        let end = Instant::now() + self.0.settings.lease;
+        while self.is_coming_back() && Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// This node was declared dead. Others may have what it held, and said how its calls ended.
     async fn begin_anew(&self, app: &App) {
         // Before anything is ended: what begins from here on would be recorded under a name that nobody looks after any more.
