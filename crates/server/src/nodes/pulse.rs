@@ -198,7 +198,7 @@ impl Nodes {
 
     /// Waits, not for long, until this node is there again, if it is not: what is begun before that is refused.
     pub(crate) async fn until_back(&self) {
-        let end = Instant::now() + self.0.settings.lease;
+        let end = Instant::now() + self.patience();
         while self.is_coming_back() && Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
