@@ -7,16 +7,19 @@
     reason = "tests start other programs beside ours, and say what they broke"
 )]
 
+mod anew;
 mod balanced;
 mod balancer;
 mod calls;
 mod database;
+mod deaf;
 mod dying;
 mod fair;
 mod heard;
 mod kit;
 mod many;
 mod misled;
+mod passed;
 mod servers;
 mod sessions;
 mod staged;

@@ -8,6 +8,7 @@ mod dispatch;
 mod ending;
 mod files;
 mod followed;
+mod killed;
 mod kit;
 mod machine;
 mod machines;

@@ -217,6 +217,14 @@ impl<Mode> Tx<Mode> {
         row.map(Manifest::try_from).transpose()
     }
 
+    /// Whether a state of a chat was made of this one, and made the chat's own.
+    pub async fn was_taken_from(&mut self, chat: ChatId, id: ManifestId) -> Result<bool, StoreError> {
+        let found: Option<String> = on!(self, c => sqlx::query_scalar(
+            "SELECT id FROM workspace_manifests WHERE organization_id = $1 AND chat_id = $2 AND source_ref = $3 LIMIT 1")
+            .bind(self.org.as_str()).bind(chat.to_string()).bind(id.to_string()).fetch_optional(c))?;
+        Ok(found.is_some())
+    }
+
     /// States of a chat, newest first, that are older than `before`.
     pub async fn manifests(
         &mut self,

@@ -70,7 +70,7 @@ async fn a_chat_has_one_holder_and_only_the_latest_writes() {
     assert!(may_write(&store, &org, chat, &second).await && !may_write(&store, &org, chat, &first).await);
 
     // What was given back is anybody's, and what it was given back with is good no more.
-    nodes.give_back(&org, chat, &second).await.unwrap();
+    nodes.give_back(&org, &[(chat, second.clone())]).await.unwrap();
     assert!(!may_write(&store, &org, chat, &second).await);
     join(&nodes, "three", "b").await;
     let (third, moved) = claim(&nodes, &org, chat, "three", "b").await;
@@ -204,12 +204,12 @@ async fn what_is_told_is_read_as_its_organisation() {
     let database = TestDatabase::postgres().await;
     let (store, acme) = database.open_with("acme").await;
     let nodes = store.nodes().unwrap();
-    let mut listening = nodes.listen().await.unwrap();
+    let mut listening = nodes.listen(LEASE).await.unwrap();
     let lines: Vec<String> = (0..400).map(|n| format!("{{\"n\":{n}}}")).collect();
     nodes.tell(&acme, "one", &lines).await.unwrap();
     let mut heard = Vec::new();
     while heard.len() < lines.len() {
-        let news = listening.next().await.unwrap().unwrap();
+        let news = listening.next().await.unwrap();
         assert_eq!((&*news.from, news.org.as_ref()), ("one", Some(&acme)));
         assert_eq!(nodes.told(&OrgId::local(), &news.ids).await.unwrap(), Vec::<String>::new(), "it is another's");
         heard.extend(nodes.told(&acme, &news.ids).await.unwrap());

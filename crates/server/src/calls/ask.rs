@@ -111,7 +111,7 @@ impl Calls {
             self.0.pace.give_back(org, rules.calls_per_minute().as_ref(), &self.0.nodes);
             return Err(error);
         }
-        let most = self.0.nodes.with_others(org, rules.concurrent_calls()).await?;
+        let most = self.with_others(org, rules.concurrent_calls()).await?;
         if self.may_follow(&ask, &callable)
             && let Some(asked) = self.ask_behind(org, &ask, &callable, most.as_ref()).await?
         {

@@ -77,7 +77,7 @@ impl Calls {
             Some(_) => company.map(|company| Arc::new(company.with_other_arguments())),
             None => company,
         };
-        let most = self.0.nodes.with_others(org, self.0.rules.of(org).await?.concurrent_calls()).await?;
+        let most = self.with_others(org, self.0.rules.of(org).await?.concurrent_calls()).await?;
         let place = self.take_place(org, call.chat_id, call.id, &callable, company, most.as_ref())?;
         let decision = Decision { approved: true, by: verdict.who, at: Timestamp::now() };
         match self.record_approval(org, &call, &decision, edited.as_ref()).await {

@@ -11,10 +11,12 @@ use tokio::time::{Instant, sleep};
 
 use super::Calls;
 use super::behind::Record;
+use super::end::by_somebody;
 use super::live::Live;
 use super::run::RunError;
 use crate::api::error::{ApiError, Code};
 use crate::nodes::{CANCEL, Handed, NodeAnswer, RUN};
+use crate::rules::Quota;
 use crate::workspaces::WorkspaceError;
 
 /// How long is waited before a call that somebody may have ended is looked at again.
@@ -36,9 +38,22 @@ impl Calls {
         Ok((tx.tool_call(chat, id).await?, tx.call_node(chat, id).await?))
     }
 
+    /// A quota of what may run at the same time, with what of it others have, once this node may begin something. What was handed over from here has a place here until it is over, so what its
+    /// record says does not count again.
+    pub(super) async fn with_others(&self, org: &OrgId, quota: Option<Quota>) -> Result<Option<Quota>, StoreError> {
+        if self.0.nodes.is_coming_back() {
+            // Boxed, as it is of few calls.
+            Box::pin(self.0.nodes.until_back()).await;
+        }
+        let handed = self.0.lives.all(|live| live.is_handed_over() && live.key.0 == *org);
+        let counted: Vec<String> = handed.iter().map(|live| live.key.2.to_string()).collect();
+        self.0.nodes.with_others(org, quota, &counted).await
+    }
+
     /// Has a call run at the node that holds its chat. Whether it did; if not, somebody else may hold the chat by now.
     pub(super) async fn run_elsewhere(&self, live: &Live, node: &str) -> Result<bool, RunError> {
         let (org, chat, id) = &live.key;
+        live.hands_over();
         let (mut node, mut passed, mut alone, mut unread) = (node.to_owned(), Passed::default(), None, 0);
         loop {
             if let NodeAnswer::Failed(failed) = self.hand_over(live, &node, &mut passed).await {
@@ -78,15 +93,17 @@ impl Calls {
     /// Asks a node to run a call and waits until it did, passing on what is heard of it here, and there that it is to end.
     async fn hand_over(&self, live: &Live, node: &str, passed: &mut Passed) -> NodeAnswer {
         let (org, chat, id) = &live.key;
-        let asking = self.0.nodes.ask(&self.0.servers, node, RUN, (org, *chat, *id), None);
+        let asking = self.0.nodes.ask(&self.0.servers, node, RUN, (org, *chat, *id), &[]);
         tokio::pin!(asking);
         let mut events = self.0.events.listen();
         loop {
             tokio::select! {
                 answer = &mut asking => return answer,
                 () = live.stopped(), if !passed.stopped => {
-                    let why = live.why().map(|why| why.message).unwrap_or_default();
-                    let told = self.0.nodes.ask(&self.0.servers, node, CANCEL, (org, *chat, *id), Some(&why)).await;
+                    // Whoever wanted it is in the audit of this node, if that was anybody.
+                    let why = live.why().unwrap_or_else(by_somebody);
+                    let more = [("code", why.code.as_str()), ("why", &why.message)];
+                    let told = self.0.nodes.ask(&self.0.servers, node, CANCEL, (org, *chat, *id), &more).await;
                     passed.stopped = matches!(told, NodeAnswer::Done(_));
                     if !passed.stopped {
                         // It may not be there yet.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitbag_model::{Action, CallError, CallErrorCode, CallStatus, ChatId, OrgId, ToolCall, ToolCallId};
+use kitbag_store::{StoreError, WriteTx};
 use serde_json::json;
 
 use super::live::Live;
 use super::{Asked, Calls};
 use crate::api::error::{ApiError, Code};
-use crate::nodes::{CANCEL, Line};
+use crate::nodes::{CANCEL, Line, NodeAnswer};
 
 /// So long a call may take to be over after it was asked to end. A worker kills what does not go by itself long before.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,44 +25,52 @@ impl Calls {
         who: &str,
     ) -> Result<ToolCall, ApiError> {
         match self.0.store.read(org).await?.call_node(chat, id).await? {
-            Some(node) if self.0.lives.find(org, chat, id).is_none() && self.0.nodes.peer(&node).is_some() => {
-                self.0.nodes.ask(&self.0.servers, &node, CANCEL, (org, chat, id), Some(who)).await;
+            Some(node) if self.0.lives.find(org, chat, id).is_none() && self.0.nodes.can_ask(&node) => {
+                let what = (org, chat, id);
+                let answer = self.0.nodes.ask(&self.0.servers, &node, CANCEL, what, &[("who", who)]).await;
+                // It runs there, and nobody here can end it. It is worth another try, which a call that nobody can end is not.
+                if matches!(answer, NodeAnswer::Refused | NodeAnswer::Unknown)
+                    && self.find(org, chat, id).await?.is_some_and(|call| call.status == CallStatus::Running)
+                {
+                    let message = "the server that runs the call cannot be asked to end it just now; try again";
+                    return Err(ApiError::new(Code::Unavailable, message));
+                }
             }
             _ => {}
         }
-        self.cancel_here(org, chat, id, who).await
+        self.cancel_here(org, chat, id, by_somebody(), Some(who)).await
     }
 
-    /// The same for one that waits, or runs here.
+    /// The same for one that waits, or runs here, and for whatever reason. What somebody does is in the audit.
     pub(crate) async fn cancel_here(
         &self,
         org: &OrgId,
         chat: ChatId,
         id: ToolCallId,
-        who: &str,
+        why: CallError,
+        who: Option<&str>,
     ) -> Result<ToolCall, ApiError> {
         let not_found = || ApiError::not_found("tool call", &id.to_string());
         let call = self.find(org, chat, id).await?.ok_or_else(not_found)?;
-        let why = CallError::new(CallErrorCode::Cancelled, "somebody cancelled this call");
         match call.status {
             CallStatus::Pending => {
                 let mut tx = self.0.store.write(org).await?;
                 let ended = tx.end_call(chat, id, CallStatus::Pending, &why).await?;
                 if let Some(ended) = ended {
-                    tx.audit(who, Action::ToolCallCancelled, &id.to_string(), &json!({ "chatId": chat })).await?;
+                    note(&mut tx, who, chat, id).await?;
                     tx.commit().await?;
                     self.tell(org, &ended);
                     return Ok(ended);
                 }
                 drop(tx);
                 // It was decided just now.
-                Box::pin(self.cancel_here(org, chat, id, who)).await
+                Box::pin(self.cancel_here(org, chat, id, why, who)).await
             }
             CallStatus::Running => match self.0.lives.find(org, chat, id) {
                 Some(live) => {
                     live.end(why);
                     let mut tx = self.0.store.write(org).await?;
-                    tx.audit(who, Action::ToolCallCancelled, &id.to_string(), &json!({ "chatId": chat })).await?;
+                    note(&mut tx, who, chat, id).await?;
                     tx.commit().await?;
                     let asked = Asked::new(Arc::new(call), Some(live));
                     self.wait(org, asked).await.map(Arc::unwrap_or_clone)
@@ -143,6 +152,18 @@ impl Calls {
         let shown: Vec<_> = processes.into_iter().map(crate::api::processes::ProcessView::from).collect();
         let data = json!({ "chatId": chat, "processes": shown });
         self.0.events.publish(org, Some(chat), "process", data);
+    }
+}
+
+/// Why a call ends that somebody does not want any more.
+pub(crate) fn by_somebody() -> CallError {
+    CallError::new(CallErrorCode::Cancelled, "somebody cancelled this call")
+}
+
+async fn note(tx: &mut WriteTx, who: Option<&str>, chat: ChatId, id: ToolCallId) -> Result<(), StoreError> {
+    match who {
+        Some(who) => tx.audit(who, Action::ToolCallCancelled, &id.to_string(), &json!({ "chatId": chat })).await,
+        None => Ok(()),
     }
 }
 

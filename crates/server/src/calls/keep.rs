@@ -66,10 +66,7 @@ impl Calls {
             CallError::new(CallErrorCode::Interrupted, "the database went away when it was asked for; it did not run");
         for (key, since) in doubted {
             let (org, chat, id) = &key;
-            if self.0.lives.find(org, *chat, *id).is_some() {
-                continue;
-            }
-            match self.end_unrun(org, *chat, *id, &why).await {
+            match self.end_unbegun(org, *chat, *id, &why).await {
                 Ok(()) if since.elapsed() > STILL => drop(self.doubts().remove(&key)),
                 Ok(()) => {}
                 Err(error) => {

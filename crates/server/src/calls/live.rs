@@ -32,6 +32,8 @@ pub(super) struct Live {
     /// Who made it, if that matters to how it is made.
     pub(super) company: Option<Arc<Company>>,
     answered: Mutex<Option<Answered>>,
+    /// Whether another node was asked to run it.
+    handed_over: AtomicBool,
 }
 
 impl Live {
@@ -79,6 +81,16 @@ impl Live {
     /// What its server answered.
     pub(super) fn answered(&self) -> Option<Answered> {
         self.answered.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another node is asked to run it.
+    pub(super) fn hands_over(&self) {
+        self.handed_over.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether one was.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.handed_over.load(Ordering::SeqCst)
     }
 
     /// Its end could not be recorded for long. Whether that is said for the first time.
@@ -152,6 +164,7 @@ impl Lives {
             ended: Mutex::default(),
             company,
             answered: Mutex::default(),
+            handed_over: AtomicBool::new(false),
         });
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed {

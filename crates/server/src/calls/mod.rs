@@ -50,6 +50,7 @@ pub(crate) use behind::Stand;
 pub(crate) use company::{Answered, Company};
 pub(crate) use decide::Verdict;
 use elsewhere::PAUSE;
+pub(crate) use end::by_somebody;
 use live::Lives;
 pub(crate) use mcp::progress_of;
 use pace::Pace;

@@ -77,7 +77,13 @@ impl Calls {
             NotTaken::Closed => ApiError::new(Code::Unavailable, "the server is stopping; try again"),
             NotTaken::There => ApiError::new(Code::Conflict, "somebody else decides about this call just now"),
         })?;
-        Ok(Place { live, ticket: Some(ticket), lives: Arc::clone(&self.0.lives) })
+        let place = Place { live, ticket: Some(ticket), lives: Arc::clone(&self.0.lives) };
+        // After it is known here: whoever ends all calls has ended it, or it sees that they are being ended.
+        if self.0.nodes.is_coming_back() {
+            let message = "another server took this one for dead, and it is not back yet; try again";
+            return Err(ApiError::new(Code::Unavailable, message));
+        }
+        Ok(place)
     }
 
     /// A call that is recorded as running, or is about to be, runs. It goes on whoever waits for it.
@@ -274,9 +280,33 @@ impl Calls {
         id: ToolCallId,
         why: &CallError,
     ) -> Result<(), RunError> {
+        self.end_unless(org, chat, id, why, || false).await
+    }
+
+    /// The same for one that nobody began here, as far as is known. What begins is known here before its record says that it is this node's, so it is looked
+    /// for after the record.
+    pub(super) async fn end_unbegun(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+        why: &CallError,
+    ) -> Result<(), RunError> {
+        self.end_unless(org, chat, id, why, || self.0.lives.find(org, chat, id).is_some()).await
+    }
+
+    async fn end_unless(
+        &self,
+        org: &OrgId,
+        chat: ChatId,
+        id: ToolCallId,
+        why: &CallError,
+        runs: impl Fn() -> bool,
+    ) -> Result<(), RunError> {
         let mut tx = self.0.store.write(org).await?;
         let me = self.0.nodes.id();
         let ended = match tx.call_node(chat, id).await? {
+            _ if runs() => None,
             // It has taken it, and says how it ends.
             Some(at) if *at != *me && self.0.nodes.peer(&at).is_some() => None,
             // Also one that was recorded while this node was dead, under the name that it had then: nobody else looks for it any more.

@@ -39,6 +39,20 @@ impl Calls {
         Ok(())
     }
 
+    /// Ends the calls of servers that are gone, and that somebody has cleared up after already: one that does not know that it is dead records calls until
+    /// it finds out, and may be killed before.
+    pub(crate) async fn end_strays(&self) -> Result<(), StoreError> {
+        let (me, home) = (self.0.nodes.id(), self.0.nodes.home());
+        for org in self.0.store.system().await?.organization_ids().await? {
+            let gone = self.0.store.read(&org).await?.nodes_gone().await?;
+            // What this very server has begun it ends itself, as soon as it knows that it must.
+            for node in gone.iter().filter(|node| **node != *me && *node != home) {
+                self.cut_off_of(&org, node).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends the calls that a server made which is over.
     pub(crate) async fn cut_off(&self, node: &str) -> Result<(), StoreError> {
         for org in self.0.store.system().await?.organization_ids().await? {

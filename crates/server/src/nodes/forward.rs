@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep};
 use tokio_stream::{Stream, StreamExt};
 
 use super::channel::{self, Proof, SEAL};
+use super::remote::CANCEL;
 use super::{HeldChat, Nodes, NotHeld};
 use crate::access::caller::authenticate;
 use crate::access::client::Peer;
@@ -96,7 +97,8 @@ impl Kept {
 pub(crate) async fn pass_on(app: &App, mut request: Request) -> Passed {
     if request.headers().contains_key(SEAL) {
         return match channel::open(app, &mut request).await {
-            Ok(()) if app.is_draining() => {
+            // What runs here still can be ended.
+            Ok(()) if app.is_draining() && request.uri().path() != CANCEL => {
                 leave_undone(app, request, ApiError::new(Code::Unavailable, "the server is stopping; try again")).await
             }
             Ok(()) => take_over(app, request).await,

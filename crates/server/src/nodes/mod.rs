@@ -7,6 +7,7 @@
 mod channel;
 mod forward;
 mod home;
+mod leaving;
 mod ping;
 mod pulse;
 mod quotas;
@@ -31,6 +32,7 @@ use crate::containers::Containers;
 pub(crate) use channel::{FromNode, SEAL};
 pub(crate) use forward::{Kept, Passed, pass_on, pass_to, pass_to_stage};
 pub use home::HomeTaken;
+use leaving::Leaving;
 pub use ping::ping;
 pub(crate) use ping::{PING, pinged};
 pub(crate) use pulse::Beating;
@@ -77,6 +79,8 @@ struct Inner {
     /// Until then nobody can say that this node is dead.
     alive_until: watch::Sender<Instant>,
     held: Mutex<HashMap<(OrgId, ChatId), Arc<HeldChat>>>,
+    /// Chats of which it is being written that they are given back.
+    leaving: Leaving,
     /// Chats that were held by a name which is dead: their folders may have what nobody kept.
     lost: Mutex<HashSet<(OrgId, ChatId)>>,
     peers: watch::Sender<Arc<[Node]>>,
@@ -87,6 +91,8 @@ struct Inner {
     chores: Notify,
     /// Goes on under another name, and knows nothing of what happened before.
     is_anew: AtomicBool,
+    /// Knows that it is dead, and is not there again yet.
+    coming_back: AtomicBool,
     steady: Mutex<Steady>,
     draining: AtomicBool,
     client: OnceLock<reqwest::Client>,
@@ -146,12 +152,14 @@ impl Nodes {
             joined: tokio::sync::Mutex::new(false),
             alive_until: watch::Sender::new(Instant::now()),
             held: Mutex::default(),
+            leaving: Leaving::default(),
             lost: Mutex::default(),
             peers: watch::Sender::new(Arc::default()),
             has_peers: AtomicBool::new(false),
             beat_now: Notify::new(),
             chores: Notify::new(),
             is_anew: AtomicBool::new(false),
+            coming_back: AtomicBool::new(false),
             steady: Mutex::new(Steady::new(Instant::now())),
             draining: AtomicBool::new(false),
             client: OnceLock::new(),
@@ -220,6 +228,7 @@ impl Nodes {
         store.join(&node, self.0.settings.lease).await?;
         self.0.alive_until.send_replace(begun + self.0.settings.lease);
         *joined = true;
+        self.0.coming_back.store(false, Ordering::SeqCst);
         drop(joined);
         self.look_around().await
     }
@@ -234,22 +243,22 @@ impl Nodes {
         if !self.has_peers() {
             return;
         }
-        let held: Vec<(OrgId, ChatId)> = self.held().keys().cloned().collect();
-        for (org, chat) in held {
-            if !workers.processes(&org, chat).await.is_empty() || containers.stay_for(&org, chat) {
-                continue;
-            }
-            let idle = {
-                let mut all = self.held();
-                let is_idle = all.get(&(org.clone(), chat)).is_some_and(|chat| Arc::strong_count(chat) == 1);
-                if is_idle { all.remove(&(org.clone(), chat)) } else { None }
-            };
-            if let Some(idle) = idle
-                && let Err(error) = store.give_back(&org, chat, idle.fence()).await
-            {
-                tracing::warn!(%error, "a chat could not be given back; it is free when this node is gone");
+        let mut idle: Vec<(OrgId, ChatId)> = self.held().keys().cloned().collect();
+        let mut kept = HashSet::new();
+        for (org, chat) in &idle {
+            if !workers.processes(org, *chat).await.is_empty() || containers.stay_for(org, *chat) {
+                kept.insert((org.clone(), *chat));
             }
         }
+        idle.retain(|key| !kept.contains(key));
+        if let Err(error) = self.give_back(self.part_with(idle)).await {
+            tracing::warn!(%error, "some chats could not be given back; they are free when this node is gone");
+        }
+    }
+
+    /// Whether this node was declared dead, and is not there again yet. It begins nothing meanwhile.
+    pub(crate) fn is_coming_back(&self) -> bool {
+        self.0.coming_back.load(Ordering::SeqCst)
     }
 
     /// Another node, to which those may go who cannot be served here any more.
@@ -296,9 +305,18 @@ impl Nodes {
     pub(crate) async fn hold(&self, org: &OrgId, chat: ChatId) -> Result<Option<Arc<HeldChat>>, NotHeld> {
         let Some(store) = &self.0.store else { return Ok(None) };
         let key = (org.clone(), chat);
-        if let Some(held) = self.held().get(&key).cloned() {
-            *held.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            return Ok(Some(held));
+        loop {
+            {
+                let all = self.held();
+                if let Some(held) = all.get(&key).cloned() {
+                    *held.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                    return Ok(Some(held));
+                }
+                if !self.0.leaving.has(&key) {
+                    break;
+                }
+            }
+            self.0.leaving.left(&key).await;
         }
         if self.0.draining.load(Ordering::SeqCst)
             && let Some(other) = self.successor()
@@ -362,15 +380,14 @@ impl Nodes {
     }
 
     /// Those that nobody uses and that were used longest ago, if there are too many.
-    fn too_many(&self) -> Vec<((OrgId, ChatId), Arc<HeldChat>)> {
-        let mut held = self.held();
+    fn too_many(&self) -> Vec<(OrgId, ChatId)> {
+        let held = self.held();
         if held.len() <= MOST_HELD {
             return Vec::new();
         }
         let used = |chat: &HeldChat| *chat.used.lock().unwrap_or_else(PoisonError::into_inner);
         let mut idle: Vec<_> = held.iter().filter(|(_, chat)| Arc::strong_count(chat) == 1).collect();
         idle.sort_by_key(|(_, chat)| used(chat));
-        let keys: Vec<(OrgId, ChatId)> = idle.into_iter().take(MOST_HELD / 10).map(|(key, _)| key.clone()).collect();
-        keys.into_iter().filter_map(|key| held.remove(&key).map(|chat| (key, chat))).collect()
+        idle.into_iter().take(MOST_HELD / 10).map(|(key, _)| key.clone()).collect()
     }
 }

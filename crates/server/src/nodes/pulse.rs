@@ -16,6 +16,10 @@ use super::Nodes;
 use crate::app::{App, WeakApp};
 use crate::ops::numbers;
 
+/// So often it is looked for calls of nodes that are gone though none went: one that is declared dead, and does not know it yet, records calls under its
+/// name for as long as that, also when somebody else has ended all of that name.
+const STRAYS: Duration = Duration::from_secs(600);
+
 /// Since when a node was heard of without a break, as far as it knows itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steady {
@@ -97,8 +101,7 @@ impl Nodes {
     /// Does what is to be done when nodes come and go, one after the other, beside the pulse: there is more of it the more organisations
     /// there are, and a node that does not beat meanwhile is dead itself.
     async fn do_chores(self, app: WeakApp) {
-        let Some(store) = self.0.store.clone() else { return };
-        let mut known = self.names();
+        let (mut known, mut looked) = (self.names(), None::<Instant>);
         loop {
             self.0.chores.notified().await;
             let Some(app) = app.upgrade() else { return };
@@ -108,14 +111,17 @@ impl Nodes {
             let done = async {
                 self.look_after(&app).await?;
                 let there = self.names();
-                if known.iter().any(|node| !there.contains(node)) {
+                let went = known.iter().any(|node| !there.contains(node));
+                if went {
                     // Whoever watched the time of calls that wait for a yes may be gone.
                     app.calls().look_after_waiting().await?;
                 }
-                known = there;
-                for ((org, chat), held) in self.too_many() {
-                    store.give_back(&org, chat, held.fence()).await?;
+                if went || looked.is_none_or(|at| at.elapsed() > STRAYS) {
+                    app.calls().end_strays().await?;
+                    looked = Some(Instant::now());
                 }
+                known = there;
+                self.give_back(self.part_with(self.too_many())).await?;
                 Ok::<_, StoreError>(())
             };
             if let Err(error) = done.await {
@@ -185,13 +191,23 @@ impl Nodes {
         let before = self.id();
         self.0.beat_now.notify_one();
         let end = Instant::now() + self.0.settings.lease;
-        while Instant::now() < end && (self.id() == before || !*self.0.joined.lock().await) {
+        while Instant::now() < end && (self.id() == before || self.is_coming_back() || !*self.0.joined.lock().await) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits, not for long, until this node is there again, if it is not: what is begun before that is refused.
+    pub(crate) async fn until_back(&self) {
+        let end = Instant::now() + self.patience();
+        while self.is_coming_back() && Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// This node was declared dead. Others may have what it held, and said how its calls ended.
     async fn begin_anew(&self, app: &App) {
+        // Before anything is ended: what begins from here on would be recorded under a name that nobody looks after any more.
+        self.0.coming_back.store(true, Ordering::SeqCst);
         // First: others may have started these by now. Nothing is asked of them any more, and nothing that they say counts.
         let letting_go = app.servers().let_go(Duration::ZERO);
         let chats: Vec<_> = self.held().drain().map(|(key, _)| key).collect();

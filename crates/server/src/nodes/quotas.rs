@@ -16,11 +16,16 @@ impl Nodes {
     }
 
     /// A quota of what may be at the same time, with what of it others have. It is counted without a lock: nodes that ask at the very same
-    /// moment may each have one more.
-    pub(crate) async fn with_others(&self, org: &OrgId, quota: Option<Quota>) -> Result<Option<Quota>, StoreError> {
+    /// moment may each have one more. `counted` are calls that this node counts itself, wherever they run.
+    pub(crate) async fn with_others(
+        &self,
+        org: &OrgId,
+        quota: Option<Quota>,
+        counted: &[String],
+    ) -> Result<Option<Quota>, StoreError> {
         match (&self.0.store, quota) {
             (Some(store), Some(mut quota)) if self.has_peers() => {
-                quota.elsewhere = Box::pin(store.running_elsewhere(org, &self.id())).await?;
+                quota.elsewhere = Box::pin(store.running_elsewhere(org, &self.id(), counted)).await?;
                 Ok(Some(quota))
             }
             (_, quota) => Ok(quota),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::{Query, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kitbag_model::{ChatId, OrgId, RunId, ToolCallId};
+use kitbag_model::{CallError, CallErrorCode, ChatId, OrgId, RunId, ToolCallId};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use super::channel::{self, FromNode, SEAL};
 use super::{Nodes, forward};
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::calls::by_somebody;
 use crate::servers::Servers;
 
 pub(crate) const RUN: &str = "/internal/nodes/run-call";
@@ -35,7 +36,11 @@ pub(crate) struct Named {
     org: OrgId,
     chat: ChatId,
     call: ToolCallId,
+    /// Who ends it, if that is somebody: then the audit has it from whoever ends it.
     who: Option<String>,
+    /// Why it ends, if that is not because somebody wants it.
+    code: Option<CallErrorCode>,
+    why: Option<String>,
 }
 
 /// Whether another node did what it was asked for.
@@ -95,15 +100,18 @@ pub(crate) async fn run_here(
     }
 }
 
-/// A call that runs here is ended by somebody at another node.
+/// A call that runs here is ended by somebody at another node, or by that node.
 pub(crate) async fn cancel_here(
     State(app): State<App>,
     Query(named): Query<Named>,
     request: Request,
 ) -> Result<Response, ApiError> {
     node_of(&request)?;
-    let who = named.who.unwrap_or_default();
-    app.calls().cancel_here(&named.org, named.chat, named.call, &who).await?;
+    let why = match (named.code, named.why) {
+        (Some(code), Some(why)) => CallError::new(code, why),
+        _ => by_somebody(),
+    };
+    app.calls().cancel_here(&named.org, named.chat, named.call, why, named.who.as_deref()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -128,6 +136,11 @@ pub(super) fn address_of(what: &str, named: &[(&str, &str)]) -> String {
 }
 
 impl Nodes {
+    /// Whether there is such a node, and others reach it.
+    pub(crate) fn can_ask(&self, node: &str) -> bool {
+        self.peer(node).is_some_and(|peer| peer.address.is_some())
+    }
+
     /// Asks another node to do something about a call, and waits until it did.
     pub(crate) async fn ask(
         &self,
@@ -135,11 +148,10 @@ impl Nodes {
         node: &str,
         what: &str,
         (org, chat, call): (&OrgId, ChatId, ToolCallId),
-        who: Option<&str>,
+        more: &[(&str, &str)],
     ) -> Answer {
         let (chat, call) = (chat.to_string(), call.to_string());
-        let mut named = vec![("org", org.as_str()), ("chat", &*chat), ("call", &*call)];
-        named.extend(who.map(|who| ("who", who)));
+        let named = [&[("org", org.as_str()), ("chat", &*chat), ("call", &*call)], more].concat();
         self.asked(servers, node, address_of(what, &named)).await
     }
 

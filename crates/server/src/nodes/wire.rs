@@ -3,6 +3,7 @@
 //! Whoever cannot tell or could not listen for a while says so, and everybody takes everything for changed.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kitbag_model::{ChatId, OrgId, RunId, UserId};
@@ -67,7 +68,9 @@ impl Nodes {
             let (mut told, mut forgot): (BTreeSet<OrgId>, _) = (BTreeSet::new(), Instant::now());
             let mut batch = Vec::with_capacity(AT_ONCE);
             loop {
-                let more = tokio::time::timeout(FORGET, lines.recv_many(&mut batch, AT_ONCE)).await;
+                // Whoever misses something is to hear so soon, and not with whatever happens next.
+                let patience = if gap.load(Ordering::SeqCst) { AGAIN } else { FORGET };
+                let more = tokio::time::timeout(patience, lines.recv_many(&mut batch, AT_ONCE)).await;
                 if matches!(more, Ok(0)) {
                     return;
                 }
@@ -79,7 +82,7 @@ impl Nodes {
                         batch.push(line);
                     }
                 }
-                if gap.swap(false, std::sync::atomic::Ordering::SeqCst) {
+                if gap.swap(false, Ordering::SeqCst) {
                     batch.push((OrgId::local(), Line::Everything));
                 }
                 // In order within each organisation.
@@ -90,7 +93,7 @@ impl Nodes {
                         ours.iter().filter_map(|(_, line)| serde_json::to_string(line).ok()).collect();
                     if let Err(error) = store.tell(&org, &self.id(), &lines).await {
                         tracing::warn!(%error, "the other nodes could not be told what happened");
-                        gap.store(true, std::sync::atomic::Ordering::SeqCst);
+                        gap.store(true, Ordering::SeqCst);
                         sleep(AGAIN).await;
                     }
                     told.insert(org);
@@ -116,8 +119,7 @@ impl Nodes {
                 let next = from.next().await;
                 let Some(app) = app.upgrade() else { return };
                 match next {
-                    Ok(Some(heard)) => app.heard(heard).await,
-                    Ok(None) => app.everything_changed().await,
+                    Ok(heard) => app.heard(heard).await,
                     Err(error) => {
                         tracing::warn!(%error, "the other nodes are not heard");
                         listening = None;
@@ -141,7 +143,7 @@ impl Nodes {
     /// Begins to hear the others.
     pub(super) async fn listen(&self) -> Result<Option<Listening>, StoreError> {
         match &self.0.store {
-            Some(store) => store.listen().await.map(Some),
+            Some(store) => store.listen(self.0.settings.lease).await.map(Some),
             None => Ok(None),
         }
     }
@@ -165,12 +167,17 @@ impl App {
         };
         match store.told(org, &heard.ids).await {
             Ok(lines) => {
+                let is_all = lines.len() == heard.ids.len();
                 for line in lines {
                     match serde_json::from_str(&line) {
                         Ok(line) => self.take_in(org, line).await,
                         // Another version's.
                         Err(error) => tracing::debug!(%error, "what another node told cannot be read"),
                     }
+                }
+                if !is_all {
+                    tracing::warn!(%org, "something that another node told was removed before it was read here");
+                    self.everything_changed().await;
                 }
             }
             Err(error) => {

@@ -35,6 +35,10 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, ApiEr
     if app.is_stopping() || app.is_draining() {
         return Err(ApiError::new(Code::Unavailable, "the server is stopping"));
     }
+    if app.nodes().is_coming_back() {
+        let why = "another server took this one for dead; it ends what it had begun, and comes back";
+        return Err(ApiError::new(Code::Unavailable, why));
+    }
     match tokio::time::timeout(PATIENCE, app.store().ping()).await {
         Ok(Ok(())) => Ok(Json(Health { status: "ok" })),
         Ok(Err(cause)) => {

@@ -1,6 +1,6 @@
 //! What an executor is told of a run that it got, and what it may read and write for it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 
 use kitbag_model::run::Run;
@@ -11,6 +11,9 @@ use kitbag_store::StoreError;
 use super::AgentRuns;
 use crate::api::error::{ApiError, Code};
 use crate::workspaces::WorkspaceError;
+
+/// Of so many attempts it is remembered what they are about. Others are looked up when somebody reads for them.
+const MOST_NAMED: usize = 1024;
 
 /// What an attempt is about.
 pub(crate) struct Named {
@@ -45,7 +48,7 @@ impl AgentRuns {
         let of_toolset = run.toolset.iter().flat_map(|toolset| toolset.files());
         let contents = files.values().chain(of_toolset).map(|file| file.sha256).collect();
         let named = Named { org: org.clone(), chat: run.chat_id, executor, contents };
-        self.0.named.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::new(named));
+        remember(&mut self.0.named.lock().unwrap_or_else(PoisonError::into_inner), id, Arc::new(named));
         Ok(Assignment {
             id,
             organization_id: org.clone(),
@@ -99,5 +102,32 @@ impl AgentRuns {
     /// Nobody reads for this attempt any more.
     pub(super) fn forget(&self, id: AttemptId) {
         self.0.named.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+}
+
+/// Keeps what an attempt is about. Of one that went on to another server nobody says here that it is over, so there is an end to how many are kept.
+fn remember(known: &mut HashMap<AttemptId, Arc<Named>>, id: AttemptId, named: Arc<Named>) {
+    if known.len() >= MOST_NAMED && !known.contains_key(&id) {
+        known.clear();
+    }
+    known.insert(id, named);
+}
+
+#[cfg(test)]
+mod tests {
+    use kitbag_model::RunId;
+
+    use super::*;
+
+    #[test]
+    fn however_many_attempts_there_were_few_are_remembered() {
+        let (chat, executor) = (ChatId::generate(), ExecutorId::generate());
+        let named = Arc::new(Named { org: OrgId::local(), chat, executor, contents: HashSet::new() });
+        let mut known = HashMap::new();
+        for _ in 0..3 * MOST_NAMED {
+            let id = AttemptId { run_id: RunId::generate(), attempt: 1 };
+            remember(&mut known, id, Arc::clone(&named));
+            assert!(known.contains_key(&id) && known.len() <= MOST_NAMED);
+        }
     }
 }

@@ -89,20 +89,31 @@ impl AgentRuns {
         // Whoever makes the state the chat's own takes the lease itself.
         drop(lease);
         self.forget(id);
+        self.follow(org, &over, manifest, unkept).await
+    }
+
+    /// Does what follows from the end of a run, once that is recorded. It may be done again.
+    pub(super) async fn follow(
+        &self,
+        org: &OrgId,
+        over: &Run,
+        manifest: Option<Manifest>,
+        unkept: Option<String>,
+    ) -> Result<(), RunEndError> {
         // Half of something is no state of a chat that people work in; a chat of the run's own has nothing else to show.
-        let is_wanted = over.state == RunState::Succeeded || self.has_own_chat(org, &over).await?;
+        let is_wanted = over.state == RunState::Succeeded || self.has_own_chat(org, over).await?;
         let told = match (unkept, manifest) {
             (Some(reason), _) => Some(reason),
-            (None, Some(manifest)) if over.apply && is_wanted => self.apply(org, &over, &manifest).await,
+            (None, Some(manifest)) if over.apply && is_wanted => self.apply(org, over, &manifest).await,
             (None, Some(manifest)) if over.apply && Some(manifest.id) != over.pre_manifest_id => {
                 Some(format!("it did not succeed, so the chat stays as it is; {BY_HAND}"))
             }
             (None, _) => None,
         };
         if let Some(message) = told {
-            self.note(org, &over, RunEventKind::Log { level: "warn".to_owned(), message }).await?;
+            self.note(org, over, RunEventKind::Log { level: "warn".to_owned(), message }).await?;
         }
-        self.tell_state(org, &over);
+        self.tell_state(org, over);
         Ok(())
     }
 
@@ -154,9 +165,11 @@ impl AgentRuns {
             Ok(active) => active,
             Err(error) => return Some(format!("{error}; {BY_HAND}")),
         };
-        // It was asked for twice, since nobody heard how it went the first time.
-        if stands.as_ref().is_some_and(|active| active.source_ref.as_deref() == Some(&*manifest.id.to_string())) {
-            return None;
+        // It was asked for twice, since nobody heard how it went the first time. The chat may have gone on from there.
+        match lease.was_taken_over(manifest.id).await {
+            Ok(true) => return None,
+            Ok(false) => {}
+            Err(error) => return Some(format!("{error}; {BY_HAND}")),
         }
         if stands.map(|active| active.id) != run.pre_manifest_id {
             return Some(format!("the chat's files changed while it ran; {BY_HAND}"));
@@ -164,9 +177,12 @@ impl AgentRuns {
         lease.checkout(manifest).await.err().map(|error| format!("{error}; {BY_HAND}"))
     }
 
-    /// Adds a line to what happened.
+    /// Adds a line to what happened, unless it is there.
     async fn note(&self, org: &OrgId, run: &Run, kind: RunEventKind) -> Result<(), NotHeld> {
         let mut tx = self.0.store.write(org).await?;
+        if tx.is_noted(run.id, run.attempt, &kind).await? {
+            return Ok(());
+        }
         tx.note_run(run.id, run.attempt, &kind).await?;
         tx.commit_chat().await?;
         Ok(())

@@ -54,7 +54,10 @@ impl Link {
         tx.commit_chat().await?;
         for id in holding {
             let Some(org) = self.whose(id).await? else {
-                self.drop_attempt(id, "it is over").await?;
+                match self.ended_before(id).await? {
+                    Some(_) => self.known(id).await?,
+                    None => self.drop_attempt(id, "it is over").await?,
+                }
                 continue;
             };
             let mut tx = self.runs.0.store.write(&org).await?;
@@ -127,10 +130,7 @@ impl Link {
     pub(super) async fn not_held(&mut self, id: AttemptId, error: NotHeld) -> Result<(), Over> {
         match error {
             // Everything of it is known, the result too: it may forget it.
-            NotHeld::Known => {
-                self.held.remove(&id);
-                self.say(&FromServer::Ack { id, seq: u64::MAX, result: true }).await
-            }
+            NotHeld::Known => self.known(id).await,
             NotHeld::Lost(reason) => self.drop_attempt(id, &reason).await,
             NotHeld::Store(error) => Err(error.into()),
         }

@@ -1,10 +1,10 @@
 //! The executors that are connected to this server, and what is said to them from elsewhere.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kitbag_model::ExecutorId;
 use kitbag_model::run::wire::AttemptId;
+use kitbag_model::{ExecutorId, Timestamp};
 use tokio::sync::mpsc;
 
 use super::choose::Standing;
@@ -33,8 +33,8 @@ struct Way {
 #[derive(Default)]
 struct Known {
     ways: HashMap<ExecutorId, Way>,
-    /// Those that were connected here, and left.
-    left: HashSet<ExecutorId>,
+    /// When those left that were connected here. What is heard of one later is heard elsewhere.
+    left: HashMap<ExecutorId, Timestamp>,
     /// Counts connections, and what is given to them.
     count: u64,
 }
@@ -71,7 +71,7 @@ impl Links {
         let is_newest = known.ways.get(&id).is_some_and(|way| way.number == number);
         if is_newest {
             known.ways.remove(&id);
-            known.left.insert(id);
+            known.left.insert(id, Timestamp::now());
         }
         is_newest
     }
@@ -103,12 +103,12 @@ impl Links {
         }
     }
 
-    /// Whether it is connected here; none if nobody here knows.
-    pub(super) fn is_connected(&self, id: ExecutorId) -> Option<bool> {
+    /// Whether it is connected here; none if nobody here knows. It was `seen` last by whichever server.
+    pub(super) fn is_connected(&self, id: ExecutorId, seen: Option<Timestamp>) -> Option<bool> {
         let known = self.known();
         match known.ways.contains_key(&id) {
             true => Some(true),
-            false => known.left.contains(&id).then_some(false),
+            false => known.left.get(&id).is_some_and(|left| seen <= Some(*left)).then_some(false),
         }
     }
 }
@@ -121,13 +121,18 @@ mod tests {
     fn the_newest_connection_is_the_executor() {
         let links = Links::default();
         let id = ExecutorId::generate();
-        assert_eq!(links.is_connected(id), None);
+        let before = Some(Timestamp::now());
+        assert_eq!(links.is_connected(id, before), None);
         let (first, mut heard) = links.add(id);
         let (second, _kept) = links.add(id);
         assert!(matches!(heard.try_recv(), Ok(Wish::Replaced)));
         assert!(!links.remove(id, first), "the older one is not it any more");
-        assert_eq!(links.is_connected(id), Some(true));
+        assert_eq!(links.is_connected(id, before), Some(true));
         assert!(links.remove(id, second));
-        assert_eq!(links.is_connected(id), Some(false));
+        assert_eq!(links.is_connected(id, before), Some(false));
+        assert_eq!(links.is_connected(id, None), Some(false));
+        // It is heard of again, which can only be elsewhere.
+        let later = Some(Timestamp::now().plus_seconds(1));
+        assert_eq!(links.is_connected(id, later), None);
     }
 }

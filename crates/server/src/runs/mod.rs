@@ -10,6 +10,7 @@ mod cancel;
 mod choose;
 mod finish;
 mod heard;
+mod known;
 mod link;
 mod links;
 mod shown;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kitbag_model::run::wire::AttemptId;
 use kitbag_model::{OrgId, RunId, Timestamp};
 use kitbag_store::StoreError;
 
@@ -41,6 +42,7 @@ impl AgentRuns {
         let reason = format!("the executor that had it was not heard of for {seconds} s");
         let released = tx.release_run(id, run.attempt, Some(now), &reason).await?;
         tx.commit_chat().await?;
+        self.forget(AttemptId { run_id: id, attempt: run.attempt });
         if let Some(run) = released {
             self.tell_state(org, &run);
         }

@@ -15,7 +15,7 @@ impl AgentRuns {
     pub(crate) fn is_connected(&self, executor: &Executor) -> bool {
         let fresh = u32::try_from(2 * self.0.settings.heartbeat().as_secs().max(1)).unwrap_or(u32::MAX);
         let recent = executor.last_seen_at.is_some_and(|at| Timestamp::now() < at.plus_seconds(fresh));
-        executor.revoked_at.is_none() && self.0.links.is_connected(executor.id).unwrap_or(recent)
+        executor.revoked_at.is_none() && self.0.links.is_connected(executor.id, executor.last_seen_at).unwrap_or(recent)
     }
 
     /// How many runs of an organisation an executor has.

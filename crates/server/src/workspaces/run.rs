@@ -81,6 +81,12 @@ impl Lease {
         Ok(entries.into_iter().filter_map(file).collect())
     }
 
+    /// Whether a state was made the chat's own before.
+    pub(crate) async fn was_taken_over(&self, manifest: ManifestId) -> Result<bool, WorkspaceError> {
+        let workspaces = &self.0.workspaces;
+        Ok(workspaces.store.read_beside(&self.0.org).await?.was_taken_from(self.0.chat, manifest).await?)
+    }
+
     /// Records the end of a run together with the state that it left. The chat stays where it is.
     pub(crate) async fn finish_run(&self, ended: Ended) -> Result<(Run, Option<Manifest>), RunEndError> {
         let (tree, generation) = match &ended.files {

@@ -62,16 +62,17 @@ impl Nodes {
         .await
     }
 
-    /// How many calls of an organisation run at other nodes.
-    pub async fn running_elsewhere(&self, org: &OrgId, node: &str) -> Result<u64, StoreError> {
-        let (pool, org, node) = (self.0.clone(), org.clone(), node.to_owned());
+    /// How many calls of an organisation run at other nodes, beside those that are counted already.
+    pub async fn running_elsewhere(&self, org: &OrgId, node: &str, counted: &[String]) -> Result<u64, StoreError> {
+        let (pool, org, node, counted) = (self.0.clone(), org.clone(), node.to_owned(), counted.to_vec());
         uncancelled(async move {
             let mut tx = pool.begin_with("BEGIN READ ONLY").await?;
             bind(&mut tx, &org).await?;
             let count = sqlx::query_scalar::<_, i64>(
-                "SELECT count(*) FROM tool_calls WHERE organization_id = $1 AND status = 'running' AND node_id <> $2",
+                "SELECT count(*) FROM tool_calls
+                 WHERE organization_id = $1 AND status = 'running' AND node_id <> $2 AND NOT (id = ANY ($3))",
             );
-            let count = count.bind(org.as_str()).bind(&node).fetch_one(&mut *tx).await?;
+            let count = count.bind(org.as_str()).bind(&node).bind(&counted).fetch_one(&mut *tx).await?;
             Ok(u64::try_from(count).unwrap_or_default())
         })
         .await

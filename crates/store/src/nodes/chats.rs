@@ -119,19 +119,23 @@ impl Nodes {
         .await
     }
 
-    /// Gives a chat back, so that others need not wait for the end of this node.
-    pub async fn give_back(&self, org: &OrgId, chat: ChatId, fence: &Fence) -> Result<(), StoreError> {
+    /// Gives chats of an organisation back, so that others need not wait for the end of this node. Those that are somebody else's by now are left alone.
+    pub async fn give_back(&self, org: &OrgId, chats: &[(ChatId, Fence)]) -> Result<(), StoreError> {
+        let (ids, rest): (Vec<String>, Vec<(&str, i64)>) =
+            chats.iter().map(|(chat, fence)| (chat.to_string(), (&*fence.node, fence.epoch))).unzip();
+        let (nodes, epochs): (Vec<&str>, Vec<i64>) = rest.into_iter().unzip();
         let mut tx = self.0.begin().await?;
         bind(&mut tx, org).await?;
-        // The row stays: its number goes on, and the folder is told of.
+        // The rows stay: their numbers go on, and the folder is told of.
         sqlx::query(
-            "UPDATE chat_leases SET node_id = '', epoch = epoch + 1
-             WHERE organization_id = $1 AND chat_id = $2 AND node_id = $3 AND epoch = $4",
+            "UPDATE chat_leases SET node_id = '', epoch = chat_leases.epoch + 1
+             FROM unnest($2::text[], $3::text[], $4::bigint[]) AS given (chat, node, epoch)
+             WHERE organization_id = $1 AND chat_id = chat AND node_id = node AND chat_leases.epoch = given.epoch",
         )
         .bind(org.as_str())
-        .bind(chat.to_string())
-        .bind(&fence.node)
-        .bind(fence.epoch)
+        .bind(&ids)
+        .bind(&nodes)
+        .bind(&epochs)
         .execute(&mut *tx)
         .await?;
         Ok(tx.commit().await?)

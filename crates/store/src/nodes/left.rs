@@ -1,5 +1,5 @@
 //! What outlives the process that knew of it: chats whose bytes are still in the bucket, the name of the master key, and the nodes of a
-//! database that became a file.
+//! database that became a file. Also the names of nodes under which something is recorded that nobody looks after.
 
 use kitbag_model::{ChatId, Timestamp};
 
@@ -60,6 +60,16 @@ impl WriteTx {
 }
 
 impl<Mode> Tx<Mode> {
+    /// The names under which calls run or wait for a yes, and that no node has any more, also none that is dead.
+    pub async fn nodes_gone(&mut self) -> Result<Vec<String>, StoreError> {
+        let Inner::Postgres(tx) = &mut self.inner else { return Ok(Vec::new()) };
+        let gone = sqlx::query_scalar(
+            "SELECT DISTINCT node_id FROM tool_calls WHERE organization_id = $1 AND status IN ('pending', 'running')
+               AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = tool_calls.node_id)",
+        );
+        Ok(gone.bind(self.org.as_str()).fetch_all(&mut **tx).await?)
+    }
+
     /// Deleted chats whose bytes may still be in the bucket, the first of them.
     pub async fn bytes_left(&mut self, most: u32) -> Result<Vec<ChatId>, StoreError> {
         let ids: Vec<String> = on!(self, c => sqlx::query_scalar(

@@ -22,7 +22,17 @@ impl WriteTx {
         self.add_run_lines(run, attempt, &[Line { n: first, seq: None, at: Timestamp::now(), kind }]).await
     }
 
-    /// The same for a change of its state.
+    /// Whether this server, or another, has said that already.
+    pub async fn is_noted(&mut self, run: RunId, attempt: u32, kind: &RunEventKind) -> Result<bool, StoreError> {
+        let text = serde_json::to_string(kind).expect("an event can be written as JSON");
+        let found: Option<i64> = on!(self, c => sqlx::query_scalar(
+            "SELECT n FROM agent_run_events
+             WHERE organization_id = $1 AND run_id = $2 AND attempt = $3 AND seq IS NULL AND event = $4 LIMIT 1")
+            .bind(self.org.as_str()).bind(run.to_string()).bind(i64::from(attempt)).bind(text).fetch_optional(c))?;
+        Ok(found.is_some())
+    }
+
+    /// Adds that it is in another state.
     pub(super) async fn note_state(
         &mut self,
         run: RunId,
