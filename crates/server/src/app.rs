@@ -251,6 +251,7 @@ impl App {
         };
         let runs = AgentRuns::new(settings.runs, &store, rooms);
         let inbox = Inbox::new(&settings.data);
+        let turns = Turns::new(settings.models.most_turns);
         let gallery = Gallery::new(&storage, store.clone());
         Self(Arc::new(Inner {
             store,
@@ -277,7 +278,7 @@ impl App {
             events,
             calls,
             runs,
-            turns: Turns::new(),
+            turns,
             inbox,
             gallery,
             stage,
