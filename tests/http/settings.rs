@@ -46,10 +46,10 @@ on_both! {
         let etag = first.headers[header::ETAG].to_str().unwrap().to_owned();
         let first = first.expect(200);
         assert_eq!(first["quotas"], json!({
-            "callsPerMinute": null, "concurrentCalls": null, "workspaceBytes": null, "executorsInFlight": null,
+            "callsPerMinute": null, "concurrentCalls": null, "workspaceBytes": null, "executorsInFlight": null, "queuedRuns": null,
         }));
         assert_eq!(first["network"], json!({ "allow": null }));
-        assert_eq!(first["limits"], json!({ "callsPerMinute": null, "concurrentCalls": null, "workspaceBytes": null, "executorsInFlight": null, "variables": [] }));
+        assert_eq!(first["limits"], json!({ "callsPerMinute": null, "concurrentCalls": null, "workspaceBytes": null, "executorsInFlight": null, "queuedRuns": 1000, "variables": [] }));
 
         let body = json!({ "quotas": { "callsPerMinute": 7, "executorsInFlight": 3 }, "retention": { "chatDays": 30 } });
         let put = ada.put(SETTINGS, body.clone()).await.expect(200);
@@ -181,15 +181,15 @@ on_both! {
 
     async fn settings_only_lower_what_the_operator_allows(database: TestDatabase) {
         configure(&database, "[organizations.default]\ncalls_per_minute = 100\nworkspace_bytes = 5000\n\
-            [organizations.acme]\nconcurrent_calls = 4\nexecutors_in_flight = 2\nworkspace_bytes = 9000\nvariables = [\"TOKEN\"]\n");
+            [organizations.acme]\nconcurrent_calls = 4\nexecutors_in_flight = 2\nqueued_runs = 5\nworkspace_bytes = 9000\nvariables = [\"TOKEN\"]\n");
         let server = serve(&database);
         let (ada, bob) = (owner(&server, "acme").await, owner(&server, "bolt").await);
         let limits = ada.get(SETTINGS).await.expect(200)["limits"].clone();
-        assert_eq!(limits, json!({ "callsPerMinute": 100, "concurrentCalls": 4, "workspaceBytes": 9000, "executorsInFlight": 2, "variables": ["TOKEN"] }));
+        assert_eq!(limits, json!({ "callsPerMinute": 100, "concurrentCalls": 4, "workspaceBytes": 9000, "executorsInFlight": 2, "queuedRuns": 5, "variables": ["TOKEN"] }));
         let limits = bob.get("/v1/orgs/bolt/settings").await.expect(200)["limits"].clone();
-        assert_eq!(limits, json!({ "callsPerMinute": 100, "concurrentCalls": null, "workspaceBytes": 5000, "executorsInFlight": null, "variables": [] }));
+        assert_eq!(limits, json!({ "callsPerMinute": 100, "concurrentCalls": null, "workspaceBytes": 5000, "executorsInFlight": null, "queuedRuns": 1000, "variables": [] }));
         let local = server.get("/v1/orgs/local/settings").await.expect(200)["limits"].clone();
-        assert_eq!(local, json!({ "callsPerMinute": null, "concurrentCalls": null, "workspaceBytes": null, "executorsInFlight": null, "variables": null }));
+        assert_eq!(local, json!({ "callsPerMinute": null, "concurrentCalls": null, "workspaceBytes": null, "executorsInFlight": null, "queuedRuns": 1000, "variables": null }));
         let refused = ada.put(SETTINGS, json!({ "quotas": { "callsPerMinute": 101 } })).await;
         refused.expect_error(400, "BAD_REQUEST");
         let message = refused.body["message"].as_str().unwrap();

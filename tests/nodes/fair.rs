@@ -114,3 +114,24 @@ async fn whoever_floods_all_nodes_is_held_back_and_nobody_else() {
     println!("at most {longest} calls of the flood ended during one of theirs");
     assert!(longest < WAITING, "{longest} calls of the flood ended during one of theirs");
 }
+
+/// Of many who ask two nodes at once for runs of agents as many are let in as there are places, and not one more.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_queue_of_runs_has_one_end_for_all_nodes() {
+    const MOST: usize = 5;
+    let installation = Installation::new(2).await;
+    let servers: [Server; 2] = std::array::from_fn(|node| installation.start(node, &["--max-queued-runs", "5"]));
+    let asking = (0..20).map(|number| {
+        let server = &servers[number % 2];
+        let config = json!({ "prompt": "Say hello.", "engine": { "id": "gateway.codex.v2" } });
+        async move { server.post("/v1/orgs/local/agent-runs", &json!({ "config": config })).await }
+    });
+    let answers = futures_util::future::join_all(asking).await;
+    let (asked, refused): (Vec<Answer>, Vec<Answer>) = answers.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!(asked.len(), MOST, "{refused:?}");
+    for answer in refused {
+        answer.expect_error(429, "QUOTA_EXCEEDED");
+        assert!(answer.headers.contains_key(header::RETRY_AFTER), "{answer:?}");
+    }
+    assert_eq!(installation.database.count("SELECT COUNT(*) FROM run_queue").await, MOST as i64);
+}

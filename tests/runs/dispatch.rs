@@ -1,8 +1,12 @@
 //! Which executor gets which run, and what is heard of it.
 
+use std::time::{Duration, Instant};
+
 use kitbag_model::run::EngineId;
 use kitbag_model::run::wire::{AttemptId, FromExecutor, FromServer, PROTOCOL};
-use kitbag_testkit::on_both;
+use kitbag_testkit::cluster::{SUPERUSER, run};
+use kitbag_testkit::{Answer, TestDatabase, on_both};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::kit::{EXECUTORS, RUNS, ask, config, events, pair, serve, show, until};
@@ -177,4 +181,36 @@ on_both! {
         server.post(RUNS, &nowhere).await.expect_error(404, "NOT_FOUND");
         assert_eq!(server.get(RUNS).await.expect(200)["items"], json!([]), "nothing of it is kept");
     }
+}
+
+/// A look for work that takes its time keeps nobody from being heard: who is not heard of loses what it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_heard_while_work_is_looked_for() {
+    let database = TestDatabase::postgres().await;
+    let server = serve(&database);
+    let paired = pair(&server, &json!({})).await;
+    let mut executor = paired.connect(2, &[]).await;
+    ask(&server, &json!({ "config": config("gateway.codex.v2") })).await;
+    let first = executor.given().await.id;
+    let mut labelled = config("gateway.codex.v2");
+    labelled["execution"] = json!({ "selector": { "labels": ["gpu"] } });
+    let second = ask(&server, &json!({ "config": labelled })).await;
+    // Whoever wants to take it has to wait.
+    let mut holder = database.connect(SUPERUSER).await;
+    run(&mut holder, "BEGIN").await;
+    run(&mut holder, "SELECT 1 FROM run_queue WHERE lease_until IS NULL FOR UPDATE").await;
+    let path = format!("{EXECUTORS}/{}", paired.id);
+    Answer::of(server.request(Method::PATCH, &path).json(&json!({ "labels": ["gpu"] }))).await.expect(200);
+    let waits = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let end = Instant::now() + Duration::from_secs(60);
+    while database.count(waits).await == 0 {
+        assert!(Instant::now() < end, "nobody wants to take it");
+        executor.alive(&[first]).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    executor.ended(first, "done").await;
+    executor.acknowledged(first).await;
+    assert_eq!(until(&server, first.run_id, "succeeded").await["output"], "done");
+    run(&mut holder, "COMMIT").await;
+    assert_eq!(executor.given().await.id.run_id, second);
 }

@@ -98,6 +98,31 @@ on_both! {
         assert_eq!(executor.given().await.id.run_id.to_string(), second);
     }
 
+    /// A queue without an end would be a database without one.
+    async fn no_more_wait_than_its_quota(database: TestDatabase) {
+        let server = serve(&database);
+        let (ada, bob) = (owner(&server, "acme").await, owner(&server, "other").await);
+        ada.put("/v1/orgs/acme/settings", json!({ "quotas": { "queuedRuns": 2 } })).await.expect(200);
+        let first = ask_in(&ada, "acme", config("gateway.codex.v2")).await;
+        ask_in(&ada, "acme", managed()).await;
+        let chats = "SELECT COUNT(*) FROM chats";
+        let before = database.count(chats).await;
+        let refused = ada.post("/v1/orgs/acme/agent-runs", json!({ "config": managed() })).await;
+        refused.expect_error(429, "QUOTA_EXCEEDED");
+        assert!(refused.headers["retry-after"].to_str().unwrap().parse::<u32>().unwrap() > 1);
+        let message = refused.body["message"].as_str().unwrap();
+        assert!(message.contains("queuedRuns of the organisation acme is 2"), "{message}");
+        assert_eq!(database.count(chats).await, before, "nothing is left of it");
+        ask_in(&bob, "other", managed()).await;
+        // What executors have does not wait.
+        let mut executor = pair_in(&ada, "acme").await.connect(1, &[]).await;
+        assert_eq!(executor.given().await.id.run_id.to_string(), first);
+        let third = ask_in(&ada, "acme", managed()).await;
+        ada.post("/v1/orgs/acme/agent-runs", json!({ "config": managed() })).await.expect_error(429, "QUOTA_EXCEEDED");
+        ada.post(&format!("/v1/orgs/acme/agent-runs/{third}/cancel"), json!({})).await.expect(200);
+        ask_in(&ada, "acme", managed()).await;
+    }
+
     async fn a_run_of_a_private_toolset_is_as_private(database: TestDatabase) {
         let server = serve(&database);
         let ada = owner(&server, "acme").await;

@@ -10,6 +10,7 @@ mod endings;
 mod faults;
 mod hostile;
 mod kit;
+mod many;
 mod many_tools;
 mod models;
 mod replay;

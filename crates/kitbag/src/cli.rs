@@ -348,6 +348,14 @@ pub(crate) struct ServeFlags {
     #[arg(long, env = "KITBAG_MAX_QUEUE", value_name = "COUNT")]
     pub(crate) max_queue: Option<usize>,
 
+    /// How many runs of one organisation may wait for an executor [default: 1000]
+    #[arg(long, env = "KITBAG_MAX_QUEUED_RUNS", value_name = "COUNT")]
+    pub(crate) max_queued_runs: Option<u64>,
+
+    /// How many turns of models may run, with the questions of the toolset builder [default: 128]
+    #[arg(long, env = "KITBAG_MAX_TURNS", value_name = "COUNT")]
+    pub(crate) max_turns: Option<usize>,
+
     /// How long a request may take [default: 30]
     #[arg(long, env = "KITBAG_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS")]
     pub(crate) request_timeout_seconds: Option<u64>,

@@ -253,6 +253,7 @@ impl App {
         };
         let runs = AgentRuns::new(settings.runs, &store, rooms);
         let inbox = Inbox::new(&settings.data);
+        let turns = Turns::new(settings.models.most_turns);
         let gallery = Gallery::new(&storage, store.clone());
         Self(Arc::new(Inner {
             store,
@@ -279,7 +280,7 @@ impl App {
             events,
             calls,
             runs,
-            turns: Turns::new(),
+            turns,
             inbox,
             gallery,
             stage,

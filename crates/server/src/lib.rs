@@ -6,6 +6,7 @@
 mod access;
 mod api;
 mod app;
+mod bounded;
 mod builder;
 mod calls;
 mod containers;

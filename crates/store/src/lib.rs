@@ -48,7 +48,7 @@ pub use page::Page;
 pub use people::{PersonTx, RoleError, UnlinkError};
 pub use places::{Places, Taken};
 pub use retention::{Trimmed, trim_audit_postgres};
-pub use runs::{Claim, End, Held, KeptEvent, NotHeld, Waiting};
+pub use runs::{Claim, Claimed, End, Held, KINDS_AT_ONCE, KeptEvent, Kinds, NotHeld, RUNS_AT_ONCE, Waiting};
 pub use secrets::KeptSecret;
 pub use store::{Connections, Location, Store};
 pub use system::SystemTx;

@@ -11,7 +11,11 @@ pub(super) fn read(
     anthropic_url: Option<String>,
     openai_url: Option<String>,
     tool_bytes: Option<usize>,
+    most_turns: Option<usize>,
 ) -> Result<ModelSettings, Failure> {
+    if most_turns == Some(0) {
+        return Err(Failure::wrong_use("max-turns must be at least 1"));
+    }
     let defaults = ModelSettings::default();
     let key = |variable: &str| std::env::var(variable).ok().filter(|key| !key.trim().is_empty()).map(Secret::new);
     Ok(ModelSettings {
@@ -23,6 +27,7 @@ pub(super) fn read(
             .map(|text| text.parse().map_err(|reason| Failure::wrong_use(format!("model {reason}, not {text:?}"))))
             .transpose()?,
         tool_bytes: tool_bytes.unwrap_or(defaults.tool_bytes),
+        most_turns: most_turns.unwrap_or(defaults.most_turns),
     })
 }
 

@@ -26,14 +26,18 @@ pub(super) struct Table {
     concurrent_calls: Option<u64>,
     workspace_bytes: Option<u64>,
     executors_in_flight: Option<u64>,
+    queued_runs: Option<u64>,
     variables: Option<Vec<String>>,
     variables_prefix: Option<String>,
     egress_allow: Option<Vec<String>>,
 }
 
 /// What the tables say.
-pub(super) fn read(tables: Tables) -> Result<OrganizationsRules, Failure> {
-    let mut rules = OrganizationsRules::default();
+pub(super) fn read(tables: Tables, queued_runs: Option<u64>) -> Result<OrganizationsRules, Failure> {
+    if queued_runs == Some(0) {
+        return Err(Failure::wrong_use("max-queued-runs must be at least 1"));
+    }
+    let mut rules = OrganizationsRules { queued_runs, ..OrganizationsRules::default() };
     for (name, table) in tables {
         let read = table.read(&name)?;
         if name == DEFAULT {
@@ -58,9 +62,10 @@ impl Table {
             ("concurrent_calls", self.concurrent_calls),
             ("workspace_bytes", self.workspace_bytes),
             ("executors_in_flight", self.executors_in_flight),
+            ("queued_runs", self.queued_runs),
         ] {
             if number == Some(0) {
-                return Err(wrong(key, "must be at least 1; without the key there is no limit"));
+                return Err(wrong(key, "must be at least 1; without the key what is said of all holds"));
             }
         }
         let prefix = self.variables_prefix.unwrap_or_default();
@@ -82,6 +87,7 @@ impl Table {
             concurrent_calls: self.concurrent_calls,
             workspace_bytes: self.workspace_bytes,
             executors_in_flight: self.executors_in_flight,
+            queued_runs: self.queued_runs,
             variables: self.variables,
             variables_prefix: (!prefix.is_empty()).then_some(prefix),
             egress_allow: self.egress_allow.map(allowed).transpose()?,

@@ -1,12 +1,14 @@
 //! Agent runs: one prompt, given to a coding agent on an executor, with a toolset.
 //!
-//! What somebody asks for ([`RunConfig`]), whether a toolset applies to it ([`apply`]), what state it is in ([`RunState`]), what is
-//! told while it goes on ([`RunEvent`]), how its tools are shown ([`RunRenderings`]), and what a server and an executor say to each other ([`wire`]). Nothing here runs anything.
+//! What somebody asks for ([`RunConfig`]), whether a toolset applies to it ([`apply`]), what state it is in ([`RunState`]), what it needs of an
+//! executor ([`Needs`]), what is told while it goes on ([`RunEvent`]), how its tools are shown ([`RunRenderings`]), and what a server and an
+//! executor say to each other ([`wire`]). Nothing here runs anything.
 
 pub mod apply;
 mod config;
 mod event;
 pub mod executor;
+mod needs;
 mod record;
 mod renderings;
 mod selector;
@@ -20,6 +22,7 @@ pub use event::{RunEvent, RunEventKind};
 pub use executor::{
     Executor, ExecutorName, ExecutorToken, ExecutorVersion, NewExecutor, NewPairing, Pairing, PairingToken,
 };
+pub use needs::Needs;
 pub use record::{NewRun, Run};
 pub use renderings::{RunRenderings, tool_id};
 pub use selector::{Candidate, Label, MOST_LABELS, Pool, Selector};

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::apply::Application;
 use super::config::{RunConfig, RunName, ToolsExecution};
+use super::needs::Needs;
 use super::renderings::RunRenderings;
 use super::state::{RunError, RunState};
 use super::trace::Trace;
@@ -95,15 +96,30 @@ pub struct Run {
     pub private_to: Option<UserId>,
 }
 
+impl NewRun {
+    /// What it needs of an executor.
+    pub fn needs(&self) -> Needs {
+        Needs::of(&self.config, needs_containers(self.toolset.as_ref(), &self.config))
+    }
+}
+
 impl Run {
     /// Whether it needs an executor that runs containers: its toolset has some, and tools run there.
     pub fn needs_containers(&self, config: &RunConfig) -> bool {
-        config.tools.execution != ToolsExecution::Cloud
-            && self.toolset.as_ref().is_some_and(|toolset| !toolset.containers.is_empty())
+        needs_containers(self.toolset.as_ref(), config)
+    }
+
+    /// What it needs of an executor.
+    pub fn needs(&self, config: &RunConfig) -> Needs {
+        Needs::of(config, self.needs_containers(config))
     }
 
     /// What was asked for. It was checked when it was kept.
     pub fn asked(&self) -> Option<RunConfig> {
         RunConfig::read(&self.config).ok()
     }
+}
+
+fn needs_containers(toolset: Option<&ToolsetSnapshot>, config: &RunConfig) -> bool {
+    config.tools.execution != ToolsExecution::Cloud && toolset.is_some_and(|toolset| !toolset.containers.is_empty())
 }

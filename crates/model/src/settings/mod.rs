@@ -30,6 +30,8 @@ const MOST_HOSTS: usize = 256;
 pub type CallsPerMinute = Count<1, 1_000_000>;
 /// Calls at the same time.
 pub type ConcurrentCalls = Count<1, 10_000>;
+/// Runs that wait.
+pub type QueuedRuns = Count<1, 1_000_000>;
 /// Bytes, up to a pebibyte: every number of them is exact in JSON.
 pub type Bytes = Count<1, { 1 << 50 }>;
 /// Days, up to a hundred years.
@@ -90,6 +92,8 @@ pub struct Quotas {
     pub workspace_bytes: Option<Bytes>,
     /// Runs that executors have at the same time.
     pub executors_in_flight: Option<ConcurrentCalls>,
+    /// Runs that wait for an executor.
+    pub queued_runs: Option<QueuedRuns>,
 }
 
 /// How long things are kept that nobody uses. Nothing said is for ever.

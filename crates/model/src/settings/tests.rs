@@ -25,7 +25,7 @@ fn what_is_written_is_read_again() {
     let said = json!({
         "toolsets": { "defaultToolsetId": "files" },
         "resolution": { "toolsets": [], "enabledTools": ["a:b"], "disabledTools": null, "dynamic": true },
-        "quotas": { "callsPerMinute": 1, "concurrentCalls": 10_000, "workspaceBytes": 1_u64 << 50, "executorsInFlight": 2 },
+        "quotas": { "callsPerMinute": 1, "concurrentCalls": 10_000, "workspaceBytes": 1_u64 << 50, "executorsInFlight": 2, "queuedRuns": 3 },
         "retention": { "chatDays": 36_500, "auditDays": 1 },
         "network": { "allow": ["*.example.org", "192.0.2.1"] },
     });

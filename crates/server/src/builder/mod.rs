@@ -23,6 +23,8 @@ use serde_json::{Value, json};
 
 use crate::access::caller::Author;
 use crate::api::error::{ApiError, Code};
+use crate::app::App;
+use crate::bounded::{Bounded, Full as NoPlace};
 use crate::toolsets::ToolsetError;
 
 pub(crate) use ask::{AnswerError, Answers, OrganizationModels};
@@ -54,6 +56,9 @@ pub(crate) enum BuilderError {
     /// The model answered twice, and neither answer can be used.
     #[error("the model gave no answer that can be used: {0}")]
     InvalidOutput(String),
+    /// Too many have models think just now.
+    #[error(transparent)]
+    Busy(#[from] NoPlace),
     #[error(transparent)]
     Answer(#[from] AnswerError),
     #[error(transparent)]
@@ -74,6 +79,7 @@ impl From<BuilderError> for ApiError {
             BuilderError::InvalidOutput(reason) => {
                 Self::new(Code::ToolsetBuilderInvalidModelOutput, message).with_details(json!({ "reason": reason }))
             }
+            BuilderError::Busy(full) => full.into(),
             BuilderError::Answer(AnswerError::SecretRequired(_)) => Self::new(Code::LlmSecretRequired, message),
             BuilderError::Answer(AnswerError::Unavailable(_)) => Self::new(Code::LlmUnavailable, message),
             BuilderError::Answer(AnswerError::TooLong) => Self::new(Code::ToolsetBuilderInvalidModelOutput, message),
@@ -108,7 +114,16 @@ pub(crate) struct Builder<'a> {
     pub(crate) store: &'a Store,
     pub(crate) answers: &'a dyn Answers,
     pub(crate) org: &'a OrgId,
+    /// A question takes one of these, from before a model is asked until its answer is kept.
+    pub(crate) places: &'a Bounded,
     pub(crate) by: Author,
+}
+
+impl<'a> Builder<'a> {
+    /// That of a server's request.
+    pub(crate) fn of(app: &'a App, answers: &'a dyn Answers, org: &'a OrgId, by: Author) -> Self {
+        Self { store: app.store(), answers, org, places: app.turns().places(), by }
+    }
 }
 
 impl Builder<'_> {
@@ -129,6 +144,7 @@ impl Builder<'_> {
                 warnings: Vec::new(),
             });
         };
+        let _place = self.places.enter(self.org)?;
         let intent = redact(intent);
         let mut warnings = redaction_warning(&intent.found).into_iter().collect();
         let prompt = prompt::chat(None, &[], &[], &intent.text);
@@ -153,6 +169,7 @@ impl Builder<'_> {
         if session.turns + 2 > MOST_TURNS {
             return Err(BuilderError::Full);
         }
+        let _place = self.places.enter(self.org)?;
         let asked = redact(message);
         let mut warnings = redaction_warning(&asked.found).into_iter().collect();
         let prompt = prompt::chat(Some(&session), &turns, &selected, &asked.text);
@@ -181,6 +198,7 @@ impl Builder<'_> {
         let selected = chosen(&session, selected)?;
         let (wishes, mut found) = without_secrets(wishes);
         wishes.check(self.org)?;
+        let _place = self.places.enter(self.org)?;
         let prompt = prompt::finalize(&session, &turns, &selected);
         let read = |text: &str| wishes.fulfil(self.org, answer::drafted(text)?, &selected);
         let made = ask::ask(self.answers, self.org, &session.llm, (prompt::FINALIZE, &prompt), read).await?;

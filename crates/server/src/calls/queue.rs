@@ -1,44 +1,40 @@
-//! How many calls run or wait. Whoever comes when there are too many is told to come again: a queue without an end is a memory
-//! without one. An organisation that shares the server may have as many places as are still free, so that one that takes all it can
-//! get leaves room for whoever comes next; two of them leave a third, and so on.
+//! How many calls run or wait. Whoever comes when there are too many is told to come again. Of the places of all chats organisations have
+//! their shares ([`crate::bounded`]); beside that each chat has a bound, and an organisation may have a quota.
 
 use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kitbag_model::{ChatId, OrgId};
 
 use crate::api::error::{ApiError, Code};
+use crate::bounded::{Bounded, Full, Place, one_less};
 use crate::rules::Quota;
 
-#[derive(Default)]
-struct Counted {
-    all: usize,
-    of_org: HashMap<OrgId, usize>,
-    of_chat: HashMap<(OrgId, ChatId), usize>,
-}
+/// How many calls there are of each chat.
+type OfChats = Mutex<HashMap<(OrgId, ChatId), usize>>;
 
 /// The places that there are.
 pub(super) struct Queue {
     most_of_chat: usize,
-    most: usize,
-    counted: Arc<Mutex<Counted>>,
+    of_chats: Arc<OfChats>,
+    places: Bounded,
 }
 
 /// One place, for as long as it lives.
 pub(super) struct Ticket {
     chat: (OrgId, ChatId),
-    counted: Arc<Mutex<Counted>>,
+    of_chats: Arc<OfChats>,
+    _place: Place,
 }
 
 impl Queue {
     pub(super) fn new(most_of_chat: usize, most: usize) -> Self {
-        Self { most_of_chat, most, counted: Arc::default() }
+        Self { most_of_chat, of_chats: Arc::default(), places: Bounded::new(most, "calls", "run or wait") }
     }
 
     /// How many run or wait, and how many may.
     pub(super) fn counts(&self) -> (usize, usize) {
-        (self.counted.lock().unwrap_or_else(PoisonError::into_inner).all, self.most)
+        self.places.counts()
     }
 
     /// Takes a place, if there is one. What needs its chat's workspace waits for its turn there, so of that there may be fewer.
@@ -50,52 +46,36 @@ impl Queue {
         quota: Option<&Quota>,
     ) -> Result<Ticket, ApiError> {
         let chat = (org.clone(), chat);
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_org = counted.of_org.get(org).copied().unwrap_or_default();
-        if let Some(quota) = quota.filter(|quota| of_org as u64 + quota.elsewhere >= quota.most) {
-            let running = of_org as u64 + quota.elsewhere;
+        // Until a place is taken: of two who both see the last one of a quota, one is told no.
+        let mut of_chats = locked(&self.of_chats);
+        let of_org = self.places.of(org) as u64;
+        if let Some(quota) = quota.filter(|quota| of_org + quota.elsewhere >= quota.most) {
+            let running = of_org + quota.elsewhere;
             let message = quota.told(&format!("{running} calls of this organisation run or wait"));
             return Err(ApiError::new(Code::QuotaExceeded, message).retry_after(1));
         }
-        let of_chat = counted.of_chat.get(&chat).copied().unwrap_or_default();
+        let of_chat = of_chats.get(&chat).copied().unwrap_or_default();
         if waits && of_chat >= self.most_of_chat {
             return Err(too_many(&format!("{of_chat} calls of this chat run or wait"), self.most_of_chat));
         }
-        if counted.all >= self.most {
-            return Err(too_many(&format!("{} calls run or wait", counted.all), self.most));
-        }
-        // The operator's own organisation shares with nobody.
-        let share = self.most - counted.all;
-        if *org != OrgId::local() && of_org >= share {
-            return Err(too_many(&format!("{of_org} calls of this organisation run or wait"), share));
-        }
-        counted.all += 1;
-        *counted.of_org.entry(org.clone()).or_default() += 1;
-        *counted.of_chat.entry(chat.clone()).or_default() += 1;
-        Ok(Ticket { chat, counted: Arc::clone(&self.counted) })
+        let place = self.places.enter(org)?;
+        *of_chats.entry(chat.clone()).or_default() += 1;
+        Ok(Ticket { chat, of_chats: Arc::clone(&self.of_chats), _place: place })
     }
 }
 
 pub(super) fn too_many(what: &str, most: usize) -> ApiError {
-    ApiError::new(Code::RateLimited, format!("{what}, and at most {most} may; try again when some are over"))
+    Full::new(what.to_owned(), most).into()
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.all -= 1;
-        one_less(&mut counted.of_chat, &self.chat);
-        one_less(&mut counted.of_org, &self.chat.0);
+        one_less(&mut locked(&self.of_chats), &self.chat);
     }
 }
 
-fn one_less<K: Eq + Hash>(counted: &mut HashMap<K, usize>, key: &K) {
-    if let Some(count) = counted.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counted.remove(key);
-        }
-    }
+fn locked(of_chats: &OfChats) -> MutexGuard<'_, HashMap<(OrgId, ChatId), usize>> {
+    of_chats.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -114,8 +94,7 @@ mod tests {
         drop(first);
         let _again = queue.enter(&org, one, true, None).unwrap();
         drop((_second, _third, _again));
-        let counted = queue.counted.lock().unwrap();
-        assert!(counted.of_chat.is_empty() && counted.of_org.is_empty() && counted.all == 0);
+        assert!(locked(&queue.of_chats).is_empty() && queue.counts() == (0, 3));
     }
 
     #[test]

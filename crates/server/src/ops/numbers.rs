@@ -198,7 +198,7 @@ pub(crate) async fn look(app: &App) {
     gauge!("kitbag_database_connections", "state" => "idle").set(f64::from(connections.idle));
     gauge!("kitbag_database_connections", "state" => "used").set(f64::from(connections.used));
     gauge!("kitbag_database_connections_limit").set(f64::from(connections.most));
-    let runs = tokio::time::timeout(PATIENCE, async { app.store().system().await?.run_counts().await }).await;
+    let runs = tokio::time::timeout(PATIENCE, app.runs().counts()).await;
     gauge!("kitbag_database_up").set(f64::from(u8::from(matches!(runs, Ok(Ok(_))))));
     if let Ok(Ok((waiting, held))) = runs {
         gauge!("kitbag_agent_runs", "state" => "waiting").set(waiting as f64);

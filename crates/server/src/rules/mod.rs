@@ -14,6 +14,7 @@ use kitbag_store::{Store, StoreError};
 
 use crate::recent::Recent;
 
+use operator::MOST_QUEUED_RUNS;
 pub use operator::{OrganizationRules, OrganizationsRules};
 
 /// Where others write to the database too, what was read is used for so long. What this server writes counts at once.
@@ -164,6 +165,14 @@ impl OrgRules {
             self.settings.quotas.executors_in_flight.map(|count| count.get()),
             self.limits.executors_in_flight,
         )
+    }
+
+    /// There always is one: a queue without an end is a database without one.
+    pub(crate) fn queued_runs(&self) -> Quota {
+        let own = self.settings.quotas.queued_runs.map(|count| count.get());
+        let most = self.limits.queued_runs.unwrap_or(MOST_QUEUED_RUNS);
+        let (is_own, most) = (own.is_some_and(|own| own <= most), own.map_or(most, |own| own.min(most)));
+        Quota { name: "queuedRuns", most, elsewhere: 0, is_own, org: self.org.clone() }
     }
 
     /// A quota to measure with.

@@ -7,9 +7,13 @@ use kitbag_model::{Action, Audience, ChatId, ChatTitle, ManifestId, NewChat, Org
 use serde_json::json;
 
 use super::{AgentRuns, traced};
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, Code};
 use crate::api::workspace::explain;
+use crate::rules::Quota;
 use crate::toolsets::Snapshot;
+
+/// Who finds no place is told to come again after so many seconds: an executor takes some time for a run.
+const AGAIN: u32 = 10;
 
 /// What somebody asks for.
 pub(crate) struct Ask {
@@ -29,6 +33,11 @@ impl AgentRuns {
     pub(crate) async fn ask(&self, org: &OrgId, audience: Audience, who: &str, ask: Ask) -> Result<Run, ApiError> {
         self.check_named(org, &ask.config).await?;
         let rules = self.0.rules.of(org).await?;
+        let quota = rules.queued_runs();
+        // Before anything is made for it. Whether there still is a place when it is kept is looked at once more, then for sure.
+        let mut tx = self.0.store.read_beside(org).await?;
+        has_place(tx.runs_waiting(quota.most).await?, &quota)?;
+        drop(tx);
         let application = application(&ask.config, rules.default_toolset());
         let mut snapshot = match &application {
             Application::Toolset { toolset_id, .. } => Some(self.0.toolsets.snapshot(org, audience, toolset_id).await?),
@@ -55,7 +64,7 @@ impl AgentRuns {
             private_to: snapshot.as_ref().and_then(private_to),
             trace: kitbag_trace::current().map(traced::told),
         };
-        let kept = self.keep(org, &new, snapshot).await;
+        let kept = self.keep(org, &new, snapshot, &quota).await;
         if kept.is_err() && own {
             // Nobody will ever hear of it.
             if let Ok(lease) = self.0.workspaces.lease(org, chat).await {
@@ -82,12 +91,20 @@ impl AgentRuns {
     }
 
     /// The files first, then the row that names them.
-    async fn keep(&self, org: &OrgId, new: &NewRun, snapshot: Option<Snapshot>) -> Result<Run, ApiError> {
+    async fn keep(
+        &self,
+        org: &OrgId,
+        new: &NewRun,
+        snapshot: Option<Snapshot>,
+        quota: &Quota,
+    ) -> Result<Run, ApiError> {
         if let Some(snapshot) = snapshot {
             let files = snapshot.files.into_iter().map(|(path, file)| (path, file.sha256)).collect();
             self.0.workspaces.look(org, new.chat_id).await.take_files(files).await?;
         }
         let mut tx = self.0.store.write(org).await?;
+        tx.lock_queue().await?;
+        has_place(tx.runs_waiting(quota.most).await?, quota)?;
         let run = tx.create_run(new).await?;
         let details = json!({
             "engine": new.config.engine.id, "toolset": new.toolset.as_ref().map(|toolset| &toolset.id),
@@ -121,6 +138,15 @@ impl AgentRuns {
         tx.commit_chat().await?;
         Ok(chat.id)
     }
+}
+
+/// Whether one more may wait. The queue is in the database, so this holds whichever server is asked; what goes back into it was in it before.
+fn has_place(waiting: u64, quota: &Quota) -> Result<(), ApiError> {
+    if waiting < quota.most {
+        return Ok(());
+    }
+    let message = quota.told(&format!("{waiting} runs of this organisation wait for an executor"));
+    Err(ApiError::new(Code::QuotaExceeded, message).retry_after(AGAIN))
 }
 
 /// Whose toolset it is, if it is private.

@@ -36,7 +36,7 @@ impl AgentRuns {
     /// An executor was taken out: it is told to go, and what it had is somebody else's at once.
     pub(crate) async fn executor_revoked(&self, org: &OrgId, id: ExecutorId) -> Result<(), StoreError> {
         self.0.links.say(id, Wish::Revoked);
-        let orgs = self.0.store.system().await?.organizations_with_runs().await?;
+        let orgs = self.0.store.system().await?.organizations_with_held_runs().await?;
         for org in orgs.iter().chain((!orgs.contains(org)).then_some(org)) {
             let held = self.0.store.read_beside(org).await?.runs_held_by(id).await?;
             for run in held {

@@ -32,7 +32,9 @@ impl Link {
         // What it was given and does not speak of never reached it.
         let orgs = match self.executor.pool {
             kitbag_model::run::Pool::Byon => vec![self.home.clone()],
-            kitbag_model::run::Pool::Managed => self.runs.0.store.system().await?.organizations_with_runs().await?,
+            kitbag_model::run::Pool::Managed => {
+                self.runs.0.store.system().await?.organizations_with_held_runs().await?
+            }
         };
         for org in orgs {
             let held = self.runs.0.store.read_beside(&org).await?.runs_held_by(self.executor.id).await?;
@@ -97,6 +99,8 @@ impl Link {
     }
 
     async fn refused(&mut self, id: AttemptId, reason: &str) -> Result<(), Over> {
+        // A look that began before would find it, and give it to the very same one.
+        self.settle().await?;
         self.held.remove(&id);
         self.not_before = Instant::now() + AFTER_REFUSAL;
         let reason: String = reason.chars().filter(|c| !c.is_control()).take(300).collect();

@@ -1,4 +1,5 @@
-//! One executor that is connected: what it says is heard, and while it has room it is given what it may take.
+//! One executor that is connected: what it says is heard, and while it has room it is given what it may take. What that is is found out
+//! beside ([`super::look`]), so that it is heard meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,15 +7,17 @@ use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use kitbag_model::run::wire::{AttemptId, FromExecutor, FromServer, PROTOCOL};
-use kitbag_model::run::{Executor, Pool, Run};
+use kitbag_model::run::{Executor, Run};
 use kitbag_model::{OrgId, run};
-use kitbag_store::{Claim, StoreError};
+use kitbag_store::StoreError;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, interval, timeout};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::AgentRuns;
-use super::choose::{Plan, Standing};
+use super::choose::Standing;
 use super::links::Wish;
+use super::look::{Bookmarks, Look, Looked};
 
 /// The most bytes of one message of an executor. An answer may have a million characters, and a batch has many events.
 pub(crate) const LARGEST_MESSAGE: usize = 32 << 20;
@@ -51,6 +54,8 @@ enum Next {
     Heard(Option<Result<Message, axum::Error>>),
     /// There may be work.
     Look,
+    /// What there was.
+    Looked(Result<Looked, StoreError>),
 }
 
 /// An executor that is connected.
@@ -68,6 +73,10 @@ pub(super) struct Link {
     pub(super) not_before: Instant,
     /// When it was given something last, as a number that grows.
     given: u64,
+    /// The look for work that is under way.
+    looking: Option<JoinHandle<Result<Looked, StoreError>>>,
+    /// Where the next one goes on.
+    bookmarks: Bookmarks,
 }
 
 impl AgentRuns {
@@ -84,6 +93,8 @@ impl AgentRuns {
             held: HashMap::new(),
             not_before: Instant::now(),
             given: 0,
+            looking: None,
+            bookmarks: Bookmarks::default(),
         };
         let over = match link.greet().await {
             Ok(()) => {
@@ -140,22 +151,32 @@ impl Link {
         let mut work = self.runs.0.work.subscribe();
         let mut over = self.runs.0.events.over();
         let mut look = interval(LOOK);
+        // What was not looked for while it was looked for is not made up for.
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let lease = self.runs.0.settings.lease;
         let mut silent_until = Instant::now() + lease;
         loop {
-            self.stand();
+            // While it looks for work, the look says how it stands with it.
+            if self.looking.is_none() {
+                self.stand();
+            }
             let next = tokio::select! {
                 biased;
                 _ = over.wait_for(|over| *over) => return Over::Stopping,
                 wish = wishes.recv() => Next::Wish(wish),
+                looked = found(&mut self.looking) => Next::Looked(looked),
                 heard = self.socket.recv() => Next::Heard(heard),
                 () = tokio::time::sleep_until(silent_until) => return Over::Gone,
-                _ = work.changed() => Next::Look,
-                _ = look.tick() => Next::Look,
+                _ = work.changed(), if self.looking.is_none() => Next::Look,
+                _ = look.tick(), if self.looking.is_none() => Next::Look,
             };
             let done = match next {
                 Next::Wish(wish) => self.wished(wish).await,
-                Next::Look => self.give().await,
+                Next::Look => {
+                    self.look();
+                    Ok(())
+                }
+                Next::Looked(looked) => self.give(looked).await,
                 Next::Heard(heard) => {
                     silent_until = Instant::now() + lease;
                     match read(heard) {
@@ -190,90 +211,51 @@ impl Link {
 
     /// Lets the other connections know how it stands with this one.
     fn stand(&self) {
-        self.runs.0.links.stands(
-            self.number,
-            Standing {
-                executor: Arc::clone(&self.executor),
-                home: self.home.clone(),
-                held: self.held.len(),
-                is_open: Instant::now() >= self.not_before,
-                given: self.given,
-            },
-        );
+        self.runs.0.links.stands(self.number, self.standing());
     }
 
-    /// Gives the executor what it may take, as far as it has room.
-    async fn give(&mut self) -> Result<(), Over> {
-        if Instant::now() < self.not_before {
-            return Ok(());
+    fn standing(&self) -> Standing {
+        Standing {
+            executor: Arc::clone(&self.executor),
+            home: self.home.clone(),
+            held: self.held.len(),
+            is_open: Instant::now() >= self.not_before,
+            given: self.given,
         }
+    }
+
+    /// Looks for what the executor may take, as far as it has room.
+    fn look(&mut self) {
         let room = (self.executor.capacity as usize).saturating_sub(self.held.len());
-        let claimed = match self.executor.pool {
-            _ if room == 0 => Vec::new(),
-            Pool::Byon => self.claim(&self.home.clone(), room).await?,
-            Pool::Managed => self.claim_fairly(room).await?,
-        };
-        for (org, run) in claimed {
-            self.assign(org, &run).await?;
+        if room == 0 || Instant::now() < self.not_before {
+            return;
+        }
+        let bookmarks = std::mem::take(&mut self.bookmarks);
+        let look = Look::new(self.runs.clone(), self.number, self.standing(), room, bookmarks);
+        self.looking = Some(tokio::spawn(look.look()));
+    }
+
+    /// Waits for the look that is under way, for what must not come between it and its end.
+    pub(super) async fn settle(&mut self) -> Result<(), Over> {
+        if self.looking.is_some() {
+            let looked = found(&mut self.looking).await;
+            self.give(looked).await?;
         }
         Ok(())
     }
 
-    /// One of each organisation in turn: who has the fewest comes first, so that nobody's many keep others waiting.
-    async fn claim_fairly(&mut self, room: usize) -> Result<Vec<(OrgId, Run)>, Over> {
-        let mut claimed = Vec::new();
-        while claimed.len() < room {
-            let waiting = self.runs.0.store.system().await?.waiting_for(Pool::Managed).await?;
-            let mut one = Vec::new();
-            for next in waiting {
-                one = self.claim(&next.org, 1).await?;
-                if !one.is_empty() {
-                    break;
-                }
-            }
-            if one.is_empty() {
-                break;
-            }
-            claimed.extend(one);
-        }
-        Ok(claimed)
-    }
-
-    async fn claim(&mut self, org: &OrgId, room: usize) -> Result<Vec<(OrgId, Run)>, Over> {
-        let store = self.runs.0.store.clone();
-        // A look first: nobody who writes waits for a look.
-        if !store.read_beside(org).await?.has_waiting(self.executor.pool).await? {
-            return Ok(Vec::new());
-        }
-        let quota = self.runs.0.rules.of(org).await?.executors_in_flight();
-        let mut tx = store.write(org).await?;
-        let most = match quota {
-            Some(quota) => {
-                let left = quota.most.saturating_sub(tx.runs_in_flight().await?);
-                room.min(usize::try_from(left).unwrap_or(usize::MAX))
-            }
-            None => room,
-        };
-        let lease_until = self.runs.lease_until();
-        let mut plan = Plan::new(&self.executor, &self.home, self.runs.0.links.standings());
-        let claim = Claim { executor: &self.executor, most, lease_until };
-        let mut takes = |run: &Run, config: &_, since| plan.takes(config, run.needs_containers(config), since);
-        let claimed = tx.claim_runs(claim, &mut takes).await?;
-        if claimed.is_empty() {
-            return Ok(Vec::new());
-        }
-        tx.commit_chat().await?;
-        self.given = self.runs.0.links.tick();
-        for run in &claimed {
+    /// Gives the executor what was found for it.
+    async fn give(&mut self, looked: Result<Looked, StoreError>) -> Result<(), Over> {
+        self.looking = None;
+        let Looked { claimed, bookmarks, given } = looked?;
+        (self.bookmarks, self.given) = (bookmarks, given);
+        for (org, run) in &claimed {
             self.held.insert(AttemptId { run_id: run.id, attempt: run.attempt }, org.clone());
-            self.runs.tell_state(org, run);
         }
-        self.stand();
-        if plan.left > 0 {
-            // Whoever should take those may have looked before this executor was full.
-            self.runs.wake();
+        for (org, run) in claimed {
+            self.assign(org, &run).await?;
         }
-        Ok(claimed.into_iter().map(|run| (org.clone(), run)).collect())
+        Ok(())
     }
 
     /// Tells the executor of a run that it has. What cannot be told goes back.
@@ -324,6 +306,18 @@ impl Link {
             over => over.to_string().chars().take(40).collect(),
         };
         let _ = self.socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+    }
+}
+
+/// What a look for work came to, once it has; never, if nobody looks.
+async fn found(looking: &mut Option<JoinHandle<Result<Looked, StoreError>>>) -> Result<Looked, StoreError> {
+    let Some(task) = looking else { return std::future::pending().await };
+    match task.await {
+        Ok(looked) => looked,
+        Err(error) => {
+            tracing::error!(%error, "a look for work broke off");
+            Ok(Looked::default())
+        }
     }
 }
 

@@ -76,6 +76,11 @@ impl Links {
         is_newest
     }
 
+    /// Whether a connection is there, and no newer one of its executor.
+    pub(super) fn is_newest(&self, id: ExecutorId, number: u64) -> bool {
+        self.known().ways.get(&id).is_some_and(|way| way.number == number)
+    }
+
     /// How it stands with a connection now.
     pub(super) fn stands(&self, number: u64, standing: Standing) {
         let mut known = self.known();
@@ -126,9 +131,11 @@ mod tests {
         let (first, mut heard) = links.add(id);
         let (second, _kept) = links.add(id);
         assert!(matches!(heard.try_recv(), Ok(Wish::Replaced)));
+        assert!(links.is_newest(id, second) && !links.is_newest(id, first));
         assert!(!links.remove(id, first), "the older one is not it any more");
         assert_eq!(links.is_connected(id, before), Some(true));
         assert!(links.remove(id, second));
+        assert!(!links.is_newest(id, second), "it is gone");
         assert_eq!(links.is_connected(id, before), Some(false));
         assert_eq!(links.is_connected(id, None), Some(false));
         // It is heard of again, which can only be elsewhere.

@@ -13,6 +13,7 @@ mod heard;
 mod known;
 mod link;
 mod links;
+mod look;
 mod shown;
 mod sweep;
 mod traced;
@@ -20,12 +21,12 @@ mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kitbag_model::run::wire::AttemptId;
 use kitbag_model::run::{Run, RunState};
 use kitbag_model::{OrgId, RunId, Timestamp};
-use kitbag_store::Store;
+use kitbag_store::{Store, StoreError};
 use serde_json::json;
 use tokio::sync::{broadcast, watch};
 
@@ -34,6 +35,7 @@ pub(crate) use link::LARGEST_MESSAGE;
 
 use crate::events::Events;
 use crate::nodes::{Line, Nodes};
+use crate::ops::awhile::Awhile;
 use crate::rules::Rules;
 use crate::servers::Servers;
 use crate::stage::Stage;
@@ -44,6 +46,9 @@ use links::Links;
 
 /// So many runs of which something happened wait for the slowest who follows one.
 const WAITING: usize = 1024;
+
+/// How many runs wait is known for so long without being counted again.
+const COUNTED: Duration = Duration::from_secs(10);
 
 /// How runs are looked after.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +91,8 @@ struct Inner {
     news: broadcast::Sender<(OrgId, RunId)>,
     /// What executors may read of the attempts that they have.
     named: Mutex<HashMap<AttemptId, Arc<Named>>>,
+    /// How many runs wait, of all organisations.
+    waiting: Awhile<u64>,
 }
 
 /// What runs need of other rooms.
@@ -115,6 +122,7 @@ impl AgentRuns {
             work: watch::Sender::new(0),
             news: broadcast::channel(WAITING).0,
             named: Mutex::default(),
+            waiting: Awhile::new(COUNTED),
         }))
     }
 
@@ -126,6 +134,15 @@ impl AgentRuns {
     /// How many executors are connected here.
     pub(crate) fn executors(&self) -> usize {
         self.0.links.count()
+    }
+
+    /// How many runs wait, and how many executors have, of all organisations and servers. The database is asked whoever asks here, but what may
+    /// be much is counted once in a while.
+    pub(crate) async fn counts(&self) -> Result<(u64, u64), StoreError> {
+        let mut system = self.0.store.system().await?;
+        let held = system.all_held().await?;
+        let waiting = self.0.waiting.get(Instant::now(), async || system.all_waiting().await).await?;
+        Ok((waiting, held))
     }
 
     /// Executors with room look again.

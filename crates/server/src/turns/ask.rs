@@ -17,6 +17,7 @@ use crate::access::stay::Stay;
 use crate::api::error::{ApiError, Code};
 use crate::api::messages::add::put;
 use crate::app::App;
+use crate::bounded::Place;
 use crate::nodes::{HeldChat, NotHeld};
 use crate::resolution::Bounds;
 
@@ -65,14 +66,15 @@ impl App {
             Err(error @ NotHeld::Elsewhere(_)) => return Err(ApiError::new(Code::Unavailable, error.to_string())),
         };
         let claim = self.turns().claim(org, ask.chat)?;
-        // Before anything is written: whoever has no key is told so and nothing is different.
+        // Before anything is written: whoever finds no place, or has no key, is told so and nothing is different.
+        let place = self.turns().places().enter(org)?;
         let provider = self.provider(org, ask.model.maker).await?;
         let bounds = stand.bounds().with_lists(ask.lists.clone());
         let mut toolbox = self.toolbox(org, ask.audience, &bounds).await?;
         let person = self.stand_at(org, &ask).await?;
         let history = History::read(self.store(), org, ask.chat, person, ask.model.maker).await?;
         toolbox.remember(history.found.iter().map(String::as_str));
-        let turn = self.start_turn(claim, ask, person, provider, bounds, toolbox, history, held).await?;
+        let turn = self.start_turn(claim, ask, person, provider, bounds, toolbox, history, held, place).await?;
         tokio::spawn(end_with_rights(Arc::clone(&turn), stay));
         Ok(turn)
     }
@@ -88,6 +90,7 @@ impl App {
         toolbox: Toolbox,
         history: History,
         held: Option<Arc<HeldChat>>,
+        place: Place,
     ) -> Result<Arc<Turn>, ApiError> {
         let (id, org) = (TurnId::generate(), claim.key.0.clone());
         let blocks = Blocks::new(Head::new(id, &ask.model, toolbox.told()));
@@ -102,7 +105,8 @@ impl App {
                 "model": blocks.head.model, "tools": blocks.head.tools,
             }),
         );
-        let work = Work::new(self.clone(), Arc::clone(&turn), ask, provider, bounds, toolbox, history, blocks, held);
+        let work =
+            Work::new(self.clone(), Arc::clone(&turn), ask, provider, bounds, toolbox, history, blocks, held, place);
         tokio::spawn(kitbag_trace::carried(work.run()));
         Ok(turn)
     }

@@ -35,6 +35,7 @@ pub use model::{BadModelName, ModelName, ModelSettings};
 
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::bounded::Bounded;
 
 /// The events of so many turns that are over are kept, for those who come back.
 const KEPT: usize = 256;
@@ -162,11 +163,23 @@ impl Drop for Claim<'_> {
 pub(crate) struct Turns {
     known: Mutex<Known>,
     models: Models,
+    /// Each that runs has a task, a history and a log in memory, and there may be any number of chats.
+    places: Bounded,
 }
 
 impl Turns {
-    pub(crate) fn new() -> Self {
-        Self { known: Mutex::default(), models: Models::new(Default::default(), Limits::default()) }
+    /// So many may run.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            known: Mutex::default(),
+            models: Models::new(Default::default(), Limits::default()),
+            places: Bounded::new(most, "turns of models", "run"),
+        }
+    }
+
+    /// The places of those that run. Whoever else has a model think takes one, too.
+    pub(crate) fn places(&self) -> &Bounded {
+        &self.places
     }
 
     /// What asks models.
@@ -280,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_turn_runs_from_before_its_message_can_be_read_until_its_end() {
-        let (turns, turn) = (Turns::new(), Turn::of_test());
+        let (turns, turn) = (Turns::new(1), Turn::of_test());
         let (org, chat, id) = (turn.org.clone(), turn.chat, turn.id);
         let state = || turns.state_of(&org, chat, id);
         assert_eq!(state(), TurnState::Interrupted, "nobody knows it");
@@ -300,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_logs_of_turns_that_are_over_have_a_bound() {
-        let turns = Turns::new();
+        let turns = Turns::new(1);
         let large = serde_json::json!("x".repeat(KEPT_BYTES / 4));
         let begun: Vec<_> = (0..10)
             .map(|_| {

@@ -60,6 +60,8 @@ pub struct ModelSettings {
     pub default: Option<ModelName>,
     /// Of more bytes of tools' schemas a turn gets a search in their place.
     pub tool_bytes: usize,
+    /// The most turns that run, with the questions of the builder.
+    pub most_turns: usize,
 }
 
 impl Default for ModelSettings {
@@ -72,6 +74,7 @@ impl Default for ModelSettings {
             openai_key: None,
             default: None,
             tool_bytes: 32 * 1024,
+            most_turns: 128,
         }
     }
 }

@@ -19,6 +19,7 @@ use super::toolbox::Toolbox;
 use super::{Turn, Why, explain};
 use crate::api::error::ApiError;
 use crate::app::App;
+use crate::bounded::Place;
 use crate::nodes::HeldChat;
 use crate::resolution::Bounds;
 
@@ -35,6 +36,8 @@ pub(super) struct Work {
     pub(super) unkept: Unkept,
     /// The right to write into the chat, where there are several nodes.
     pub(super) held: Option<Arc<HeldChat>>,
+    /// Its place among those that run. It is given back when it is over, however that comes.
+    place: Option<Place>,
     cancelled: watch::Receiver<Option<Why>>,
     stopping: watch::Receiver<bool>,
     until: Instant,
@@ -71,11 +74,28 @@ impl Work {
         history: History,
         blocks: Blocks,
         held: Option<Arc<HeldChat>>,
+        place: Place,
     ) -> Self {
         let (cancelled, stopping) = (turn.cancel.subscribe(), app.events().over());
         let until = Instant::now() + ask.limits.time;
         let (said, unkept) = (history.messages, Unkept::new());
-        Self { app, turn, ask, provider, bounds, toolbox, said, blocks, unkept, held, cancelled, stopping, until }
+        let place = Some(place);
+        Self {
+            app,
+            turn,
+            ask,
+            provider,
+            bounds,
+            toolbox,
+            said,
+            blocks,
+            unkept,
+            held,
+            place,
+            cancelled,
+            stopping,
+            until,
+        }
     }
 
     /// Runs to its end.
@@ -161,6 +181,8 @@ impl Work {
             }
             Err(_) => tracing::debug!(turn = %self.turn.id, "the message of a turn that ended is gone"),
         }
+        // Whoever hears of the end may ask for the next one.
+        drop(self.place.take());
         let head = &self.blocks.head;
         if let Some(error) = &head.error {
             self.turn.log.tell("error", &json!(error));

@@ -63,6 +63,7 @@ pub(crate) fn all() -> &'static [Migration] {
         25 "0025_oldest_program" survived by 24,
         26 "0026_owner_reads_people" survived by 24,
         27 "0027_for_any_machine" survived by 24,
+        28 "0028_kinds_of_runs" survived by 24,
     ]
 }
 

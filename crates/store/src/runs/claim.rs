@@ -1,25 +1,42 @@
 //! Giving runs to executors.
 
+use std::collections::BTreeSet;
+
 use kitbag_model::run::{Executor, Run, RunConfig, RunState};
 use kitbag_model::{RunId, Timestamp};
 
+use super::kinds::UNKNOWN;
 use super::read::{RunRow, select};
 use crate::error::StoreError;
 use crate::row::{At, row};
 use crate::tx::{Inner, WriteTx, execute, on};
 
-/// So many that wait are looked at at once, at the most. An executor that fits none of them looks at the next.
-const LOOKED_AT: usize = 50;
+/// So many runs are looked at for one claim, at the most; the next one looks at what is left then.
+pub const RUNS_AT_ONCE: usize = 200;
+
+/// So many of each kind are among them at least, if that many wait.
+const OF_EACH: usize = 8;
 
 /// What an executor may be given.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// Who.
     pub executor: &'a Executor,
+    /// Of which kinds, as they were found for it.
+    pub kinds: &'a [String],
     /// At the most so many.
     pub most: usize,
     /// Until when it has them, unless it is heard of.
     pub lease_until: Timestamp,
+}
+
+/// What became of a claim.
+#[derive(Debug, Default)]
+pub struct Claimed {
+    /// What the executor has now.
+    pub runs: Vec<Run>,
+    /// Whether there is something to commit, whatever it was given.
+    pub has_written: bool,
 }
 
 /// Takes a run that still waits. On PostgreSQL one that somebody else just takes is passed over instead of waited for; it is locked by who
@@ -38,45 +55,42 @@ row!(WaitingRow { run_id: String, since: At });
 
 impl WriteTx {
     /// Gives an executor runs that wait and that it may take, oldest first. Of each that it could take is asked whether it should, with
-    /// the time since when it waits.
+    /// the time since when it waits. However many wait, it looks at a few: those that are left for others are anybody's soon.
     pub async fn claim_runs(
         &mut self,
         claim: Claim<'_>,
         should: &mut (dyn FnMut(&Run, &RunConfig, Timestamp) -> bool + Send),
-    ) -> Result<Vec<Run>, StoreError> {
-        let mut claimed = Vec::new();
-        let mut behind = (At(Timestamp::EPOCH), String::new());
-        while claimed.len() < claim.most {
-            let rows = self.waiting_behind(&claim, &behind).await?;
-            let were_all = rows.len() < LOOKED_AT;
-            for row in &rows {
-                if claimed.len() == claim.most {
-                    break;
-                }
-                if let Some(run) = self.claim_one(row, &claim, should).await? {
-                    claimed.push(run);
-                }
-            }
-            match rows.into_iter().next_back() {
-                Some(last) if !were_all => behind = (last.since, last.run_id),
-                _ => break,
-            }
+    ) -> Result<Claimed, StoreError> {
+        let mut kinds: BTreeSet<String> = claim.kinds.iter().cloned().collect();
+        let mut claimed = Claimed::default();
+        if kinds.remove(UNKNOWN) {
+            kinds.extend(self.sort_out(claim.executor).await?);
+            claimed.has_written = true;
         }
+        let each = (RUNS_AT_ONCE / kinds.len().max(1)).max(OF_EACH);
+        let mut waiting = Vec::new();
+        for kind in &kinds {
+            waiting.extend(self.oldest_of(&claim, kind, each).await?);
+        }
+        waiting.sort_by(|one, other| (one.since.0, &one.run_id).cmp(&(other.since.0, &other.run_id)));
+        for row in waiting.iter().take(RUNS_AT_ONCE) {
+            if claimed.runs.len() >= claim.most {
+                break;
+            }
+            claimed.runs.extend(self.claim_one(row, &claim, should).await?);
+        }
+        claimed.has_written |= !claimed.runs.is_empty();
         Ok(claimed)
     }
 
-    /// Those that wait, oldest first, behind one.
-    async fn waiting_behind(
-        &mut self,
-        claim: &Claim<'_>,
-        (since, id): &(At, String),
-    ) -> Result<Vec<WaitingRow>, StoreError> {
+    /// Those of a kind that wait longest.
+    async fn oldest_of(&mut self, claim: &Claim<'_>, kind: &str, most: usize) -> Result<Vec<WaitingRow>, StoreError> {
         let (org, pool) = (self.org.as_str(), claim.executor.pool.as_str());
         Ok(on!(self, c => sqlx::query_as(
             "SELECT run_id, since FROM run_queue
-             WHERE organization_id = $1 AND pool = $2 AND lease_until IS NULL AND (since > $3 OR (since = $3 AND run_id > $4))
-             ORDER BY since, run_id LIMIT $5")
-            .bind(org).bind(pool).bind(*since).bind(id.as_str()).bind(LOOKED_AT as i64).fetch_all(c))?)
+             WHERE organization_id = $1 AND pool = $2 AND lease_until IS NULL AND kind >= $3 AND kind <= $3
+             ORDER BY kind, since, run_id LIMIT $4")
+            .bind(org).bind(pool).bind(kind).bind(i64::try_from(most).unwrap_or(i64::MAX)).fetch_all(c))?)
     }
 
     /// One run, if the executor may and should take it and nobody else has.

@@ -5,12 +5,14 @@
 
 mod claim;
 mod events;
+mod kinds;
 mod lease;
 mod queue;
 mod read;
 mod write;
 
-pub use claim::Claim;
+pub use claim::{Claim, Claimed, RUNS_AT_ONCE};
+pub use kinds::{KINDS_AT_ONCE, Kinds};
 pub use lease::Held;
 pub use queue::Waiting;
 pub use read::KeptEvent;

@@ -39,15 +39,15 @@ pub struct End<'a> {
 impl WriteTx {
     /// Keeps a run, which waits from now on.
     pub async fn create_run(&mut self, new: &NewRun) -> Result<Run, StoreError> {
-        let now = At(Timestamp::now());
+        let (now, needs) = (At(Timestamp::now()), new.needs());
         let json = |value: Result<String, serde_json::Error>| value.expect("what was read can be written as JSON");
         execute!(
             self,
             sqlx::query(
                 "INSERT INTO agent_runs
                      (organization_id, id, name, config, application, toolset, chat_id, pre_manifest_id, apply, retry_of, state,
-                      attempt, max_attempts, cancel_requested, events, created_by, private_to, created_at, renderings)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', 0, $11, FALSE, 0, $12, $13, $14, $15)"
+                      attempt, max_attempts, cancel_requested, events, created_by, private_to, created_at, renderings, needs)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', 0, $11, FALSE, 0, $12, $13, $14, $15, $16)"
             )
             .bind(self.org.as_str())
             .bind(new.id.to_string())
@@ -64,17 +64,19 @@ impl WriteTx {
             .bind(new.private_to.map(|id| id.to_string()))
             .bind(now)
             .bind(json(serde_json::to_string(&new.renderings)))
+            .bind(needs.to_text())
         )?;
         execute!(
             self,
             sqlx::query(
-                "INSERT INTO run_queue (organization_id, run_id, pool, engine, since) VALUES ($1, $2, $3, $4, $5)"
+                "INSERT INTO run_queue (organization_id, run_id, pool, engine, since, kind) VALUES ($1, $2, $3, $4, $5, $6)"
             )
             .bind(self.org.as_str())
             .bind(new.id.to_string())
             .bind(new.config.execution.selector.pool.as_str())
             .bind(new.config.engine.id.as_str())
             .bind(now)
+            .bind(needs.kind())
         )?;
         let queued = RunEventKind::State { state: RunState::Queued, reason: None, trace: new.trace.clone() };
         self.note_run(new.id, 0, &queued).await?;

@@ -45,6 +45,6 @@ pub(crate) async fn chat_toolset_builder(
     }
     checked_keys(body.selected_component_keys.as_deref())?;
     let answers = OrganizationModels(app.clone());
-    let builder = Builder { store: app.store(), answers: &answers, org: &caller.org, by: caller.author() };
+    let builder = Builder::of(&app, &answers, &caller.org, caller.author());
     Ok(Json(builder.chat(&path.builder, &body.message, body.selected_component_keys).await?.into()))
 }

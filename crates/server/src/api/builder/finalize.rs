@@ -58,7 +58,7 @@ pub(crate) async fn finalize_toolset_builder(
 ) -> Result<Json<FinalizedView>, ApiError> {
     checked_keys(body.selected_component_keys.as_deref())?;
     let answers = OrganizationModels(app.clone());
-    let builder = Builder { store: app.store(), answers: &answers, org: &caller.org, by: caller.author() };
+    let builder = Builder::of(&app, &answers, &caller.org, caller.author());
     let wishes = Wishes { name: body.name, description: body.description, visibility: body.visibility };
     let made = builder.finalize(&path.builder, wishes, body.selected_component_keys).await?;
     Ok(Json(FinalizedView { draft: made.draft, warnings: made.warnings }))

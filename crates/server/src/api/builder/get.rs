@@ -26,7 +26,7 @@ pub(crate) async fn get_toolset_builder(
     PathOf(path): PathOf<SessionPath>,
 ) -> Result<Json<SessionView>, ApiError> {
     let answers = OrganizationModels(app.clone());
-    let builder = Builder { store: app.store(), answers: &answers, org: &caller.org, by: caller.author() };
+    let builder = Builder::of(&app, &answers, &caller.org, caller.author());
     let (session, turns) = builder.read(&path.builder, MOST_TURNS).await?;
     Ok(Json(SessionView::new(session, turns)))
 }

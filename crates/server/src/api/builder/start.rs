@@ -100,6 +100,6 @@ pub(crate) async fn start_toolset_builder(
     checked("intent", body.intent.as_deref().unwrap_or_default(), 0, LONGEST)?;
     let llm = body.llm.read()?;
     let answers = OrganizationModels(app.clone());
-    let builder = Builder { store: app.store(), answers: &answers, org: &caller.org, by: caller.author() };
+    let builder = Builder::of(&app, &answers, &caller.org, caller.author());
     Ok(Json(builder.start(llm, body.intent.as_deref()).await?.into()))
 }

@@ -46,6 +46,10 @@ pub(crate) struct LimitsView {
     max_processes: usize,
     max_queue_per_chat: usize,
     max_queue: usize,
+    /// Runs of one organisation that wait for an executor, where nothing else is said of it.
+    max_queued_runs: u64,
+    /// Turns of models that run, with the questions of the builder.
+    max_turns: usize,
     /// Requests a second of one client at the MCP endpoint; 0 is no limit.
     mcp_rate: u32,
 }
@@ -109,6 +113,8 @@ impl LimitsView {
             max_processes: calls.max_processes,
             max_queue_per_chat: calls.max_queue_per_chat,
             max_queue: calls.max_queue,
+            max_queued_runs: settings.organizations.most_queued_runs(),
+            max_turns: settings.models.most_turns,
             mcp_rate: settings.mcp_rate,
         }
     }

@@ -74,6 +74,7 @@ fn within(settings: &OrgSettings, limits: &OrganizationRules) -> Result<(), ApiE
         ("quotas.concurrentCalls", quotas.concurrent_calls.map(|count| count.get()), limits.concurrent_calls),
         ("quotas.workspaceBytes", quotas.workspace_bytes.map(|count| count.get()), limits.workspace_bytes),
         ("quotas.executorsInFlight", quotas.executors_in_flight.map(|count| count.get()), limits.executors_in_flight),
+        ("quotas.queuedRuns", quotas.queued_runs.map(|count| count.get()), limits.queued_runs),
     ] {
         if let (Some(wanted), Some(most)) = (wanted, most)
             && wanted > most

@@ -67,6 +67,9 @@ pub(crate) struct QuotasDoc {
     /// Runs that executors have at the same time; others wait.
     #[schema(minimum = 1, maximum = 10_000)]
     executors_in_flight: Option<u64>,
+    /// Runs that wait for an executor.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    queued_runs: Option<u64>,
 }
 
 /// How long things are kept that nobody uses; null is for ever.
@@ -119,6 +122,8 @@ pub(crate) struct LimitsView {
     workspace_bytes: Option<u64>,
     #[schema(required)]
     executors_in_flight: Option<u64>,
+    #[schema(required)]
+    queued_runs: Option<u64>,
     /// The variables that MCP servers may refer to; null is any, which `local` may.
     #[schema(required)]
     variables: Option<Vec<String>>,
@@ -131,6 +136,7 @@ impl LimitsView {
             concurrent_calls: limits.concurrent_calls,
             workspace_bytes: limits.workspace_bytes,
             executors_in_flight: limits.executors_in_flight,
+            queued_runs: limits.queued_runs,
             variables: (!is_local).then(|| limits.variables.unwrap_or_default()),
         }
     }

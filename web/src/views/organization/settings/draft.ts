@@ -12,6 +12,7 @@ export interface Draft {
   concurrentCalls: number | null;
   workspaceMebibytes: number | null;
   executorsInFlight: number | null;
+  queuedRuns: number | null;
   chatDays: number | null;
   auditDays: number | null;
   /** Whether only some hosts may be dialled; a line each. */
@@ -40,6 +41,7 @@ export function draftOf({ toolsets, resolution, quotas, retention, network }: Se
     concurrentCalls: quotas?.concurrentCalls ?? null,
     workspaceMebibytes: bytes === null ? null : bytes / MEBIBYTE,
     executorsInFlight: quotas?.executorsInFlight ?? null,
+    queuedRuns: quotas?.queuedRuns ?? null,
     chatDays: retention?.chatDays ?? null,
     auditDays: retention?.auditDays ?? null,
     onlyHosts: Array.isArray(network?.allow),
@@ -63,6 +65,7 @@ export function wantedOf(draft: Draft): Wanted {
       concurrentCalls: draft.concurrentCalls,
       workspaceBytes: bytes === null ? null : Math.round(bytes * MEBIBYTE),
       executorsInFlight: draft.executorsInFlight,
+      queuedRuns: draft.queuedRuns,
     },
     retention: { chatDays: draft.chatDays, auditDays: draft.auditDays },
     network: { allow: draft.onlyHosts ? lines(draft.hosts) : null },
