@@ -24,3 +24,4 @@ mod servers;
 mod sessions;
 mod staged;
 mod storm;
+mod unread;

@@ -96,11 +96,16 @@ impl Bundles {
 
     /// Keeps the bytes of a bundle, if they are not there yet.
     pub(super) fn put(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), GalleryError> {
+        if let Some(bucket) = &self.bucket {
+            // A copy here says nothing: it may have come from another bucket.
+            let there = bucket.wait(bucket.read(&hash.to_string()))?;
+            if there.is_some_and(|there| ContentHash::of(&there) == *hash) {
+                return Ok(());
+            }
+            return Ok(bucket.wait(bucket.put_bytes(&hash.to_string(), bytes.to_vec().into()))?);
+        }
         if self.read(hash).is_ok() {
             return Ok(());
-        }
-        if let Some(bucket) = &self.bucket {
-            return Ok(bucket.wait(bucket.put_bytes(&hash.to_string(), bytes.to_vec().into()))?);
         }
         let place = self.place(hash);
         let folder = place.parent().unwrap_or(&self.folder);
@@ -199,6 +204,26 @@ mod tests {
         bundles.remove(&hash).unwrap();
         bundles.remove(&hash).unwrap();
         assert!(matches!(bundles.read(&hash), Err(GalleryError::Damaged(_))));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_copy_of_what_another_bucket_has_is_no_reason_not_to_bring_it_to_this_one() {
+        let data = tempfile::tempdir().unwrap();
+        let (old, new) = (kitbag_testkit::TestBucket::new(), kitbag_testkit::TestBucket::new());
+        let folders = [old, new].map(|bucket| bucket.open().folder("gallery"));
+        let bundles = folders.clone().map(|folder| Bundles { bucket: Some(folder), ..Bundles::below(data.path()) });
+        let inbox = Inbox::new(data.path());
+        tokio::task::spawn_blocking(move || {
+            let hash = keep(&bundles[0], &inbox, "one");
+            for _ in 0..2 {
+                bundles[1].put(&hash, b"one").unwrap();
+            }
+        })
+        .await
+        .unwrap();
+        for folder in folders {
+            assert_eq!(folder.list().await.unwrap().len(), 1);
+        }
     }
 
     /// A process that was killed between a bundle and its rows leaves a bundle that nothing names.

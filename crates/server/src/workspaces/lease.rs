@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use kitbag_cas::blobs::{BlobReader, Blobs};
-use kitbag_cas::tree::{self, NodeMap, Tree};
+use kitbag_cas::tree::{self, NodeError, NodeMap, Tree};
 use kitbag_cas::workspace::{Snapshot, Workspace};
 use kitbag_cas::{CasError, Change, Entry, care};
 use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
@@ -140,13 +140,14 @@ impl Lease {
     }
 
     /// The same, and the generation that the chat's blobs are written into, where they are shared.
-    async fn active_in(&self) -> Result<(Option<Manifest>, Option<u64>), WorkspaceError> {
-        let active = self.active().await?;
+    pub(super) async fn active_in(&self) -> Result<(Option<Manifest>, Option<u64>), WorkspaceError> {
         let Held { workspaces, org, chat, .. } = &*self.0;
-        match workspaces.storage.is_shared() {
-            true => Ok((active, workspaces.store.read_beside(org).await?.blob_generation(*chat).await?)),
-            false => Ok((active, None)),
-        }
+        // First: what is active after a generation began was not taken away when it did.
+        let generation = match workspaces.storage.is_shared() {
+            true => workspaces.store.read_beside(org).await?.blob_generation(*chat).await?,
+            false => None,
+        };
+        Ok((self.active().await?, generation))
     }
 
     /// Makes sure that the folder is the active state, with what was changed in it since. The active state.
@@ -296,6 +297,10 @@ impl Lease {
     /// Every call waits for this, so it asks the database once and the disk once.
     async fn do_ready_for(&self, message: MessageId) -> Result<Option<Ready>, WorkspaceError> {
         let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
+        let generation = match self.0.workspaces.storage.is_shared() {
+            true => tx.blob_generation(self.0.chat).await?,
+            false => None,
+        };
         let chat = tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         if !tx.is_on_active_line(self.0.chat, message).await? {
             return Ok(None);
@@ -303,10 +308,6 @@ impl Lease {
         let active = match chat.active_manifest_id {
             Some(id) => tx.manifest(self.0.chat, id).await?,
             None => None,
-        };
-        let generation = match self.0.workspaces.storage.is_shared() {
-            true => tx.blob_generation(self.0.chat).await?,
-            false => None,
         };
         drop(tx);
         let (root, moved) = (root_of(active.as_ref()), self.has_moved());
@@ -464,11 +465,15 @@ impl Lease {
         let mut besides = tx.call_blobs(self.0.chat).await?;
         besides.extend(tx.run_blobs(self.0.chat).await?);
         drop(tx);
-        let needed = self.work(move |_, nodes| Ok(care::needed(&roots, nodes))).await?;
-        if let Some(problem) = needed.problems.into_iter().next() {
-            // What is below a missing node is not known, so nothing can be said to be unneeded.
-            return Err(CasError::from(problem).into());
-        }
+        let marking = self.work(move |_, nodes| {
+            let mut needed = care::needed(&roots, nodes);
+            match needed.problems.pop() {
+                // What is below a missing node is not known, so nothing can be said to be unneeded.
+                Some(problem) => Err(CasError::from(problem).into()),
+                None => Ok(needed),
+            }
+        });
+        let needed = marking.await?;
         let dead: Vec<ContentHash> =
             kept.iter().map(|(hash, _)| *hash).filter(|hash| !needed.nodes.contains(hash)).collect();
         let mut tx = self.write().await?;
@@ -494,7 +499,13 @@ impl Lease {
         self.work(move |workspace, nodes| {
             // Not what is remembered: what is kept.
             let forgetful = NodeMap::default();
-            let mut needed = care::needed(&roots, &nodes.with(&forgetful));
+            let kept = nodes.with(&forgetful);
+            let mut needed = care::needed(&roots, &kept);
+            // A database that is away says nothing about the states.
+            if let Some(unread) = needed.problems.iter().find(|problem| matches!(problem, NodeError::Unreadable { .. }))
+            {
+                return Err(kept.explain(CasError::from(unread.clone()).into()));
+            }
             needed.blobs.extend(besides);
             let mut problems: Vec<String> = needed.problems.iter().map(ToString::to_string).collect();
             let mut mended = Vec::new();
@@ -531,19 +542,19 @@ impl Lease {
             let Held { workspaces, org, chat, slot, .. } = &*lease.0;
             let mut open = slot.workspace.lock().unwrap_or_else(PoisonError::into_inner);
             slot.nodes.add(&tree::empty().new_nodes).map_err(CasError::from)?;
-            let nodes = StoredNodes { store: &workspaces.store, org, chat: *chat, known: &slot.nodes, runtime };
+            let nodes = StoredNodes::new(&workspaces.store, (org, *chat), &slot.nodes, runtime);
             let workspace = match &mut *open {
                 Some(workspace) => workspace,
                 closed => closed.insert(shared::open(workspaces, org, *chat, &nodes)?),
             };
-            work(workspace, &nodes)
+            work(workspace, &nodes).map_err(|error| nodes.explain(error))
         });
         let done = done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         done.map_err(|error| error.of_quota(quota.as_ref()))
     }
 }
 
-fn root_of(manifest: Option<&Manifest>) -> ContentHash {
+pub(super) fn root_of(manifest: Option<&Manifest>) -> ContentHash {
     manifest.map_or_else(|| tree::empty().root, |manifest| manifest.root)
 }
 
