@@ -1,8 +1,8 @@
 //! Collecting what nobody needs, of a chat that goes from one server to another.
 
-use kitbag_testkit::{Server, TestDatabase};
+use kitbag_testkit::TestDatabase;
 
-use crate::kit::{Chat, installation, node};
+use crate::kit::{Chat, installation, node, stop};
 
 /// Puts files into a state that is then taken back, so that nothing names what they have.
 async fn leave(chat: &Chat<'_>, database: &TestDatabase, names: &[&str]) {
@@ -76,10 +76,4 @@ async fn a_chat_comes_back_to_a_folder_whose_state_was_collected() {
     stop(other);
     assert_eq!(there.text("b.txt").await, "left in b.txt");
     there.is_whole().await;
-}
-
-/// Has a server stop in good order, so that another one may hold what it held.
-fn stop(mut server: Server) {
-    server.signal(rustix::process::Signal::TERM);
-    assert!(server.wait().success());
 }

@@ -2,9 +2,13 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod collecting;
+mod damaged;
 mod going;
 mod keeping;
 mod kit;
+#[cfg(debug_assertions)]
+mod late;
 mod leaving;
 mod moving;
+mod restoring;
 mod sharing;

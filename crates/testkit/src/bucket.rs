@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use kitbag_bucket::Bucket;
@@ -69,7 +69,13 @@ impl Default for TestBucket {
 /// The way to the server, which can be shut.
 pub struct Gate {
     address: std::net::SocketAddr,
-    state: Arc<Mutex<GateState>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<GateState>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -77,6 +83,8 @@ struct GateState {
     is_shut: bool,
     /// After so many bytes to the server it is shut by itself.
     left: Option<u64>,
+    /// After so many bytes to the server no answer comes back any more.
+    unanswered_after: Option<u64>,
     open: Vec<TcpStream>,
 }
 
@@ -86,11 +94,11 @@ impl Gate {
         let target = bucket.endpoint.trim_start_matches("http://").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
-        let state: Arc<Mutex<GateState>> = Arc::default();
-        let shared = Arc::clone(&state);
+        let gate: Arc<Shared> = Arc::default();
+        let shared = Arc::clone(&gate);
         std::thread::spawn(move || {
             for from in listener.incoming().map_while(Result::ok) {
-                let mut now = shared.lock().unwrap();
+                let mut now = shared.state.lock().unwrap();
                 if now.is_shut {
                     continue;
                 }
@@ -103,23 +111,39 @@ impl Gate {
                 std::thread::spawn(move || pass(to2, from2, &back, false));
             }
         });
-        Self { address, state }
+        Self { address, shared: gate }
     }
 
     /// From now on nobody gets through, and whoever was on the way is cut off.
     pub fn shut(&self) {
-        shut(&mut self.state.lock().unwrap());
+        shut(&mut self.shared.state.lock().unwrap());
     }
 
     /// Shuts when so many bytes more have passed to the server.
     pub fn shut_after(&self, bytes: u64) {
-        self.state.lock().unwrap().left = Some(bytes);
+        self.shared.state.lock().unwrap().left = Some(bytes);
+    }
+
+    /// When so many bytes more have passed to the server, whoever asks waits for an answer until it is opened again. What they ask is done.
+    pub fn leave_unanswered_after(&self, bytes: u64) {
+        self.shared.state.lock().unwrap().unanswered_after = Some(bytes);
+    }
+
+    /// Waits until that is so.
+    pub async fn until_unanswered(&self) {
+        let end = Instant::now() + DEADLINE;
+        while self.shared.state.lock().unwrap().unanswered_after != Some(0) {
+            assert!(Instant::now() < end, "so many bytes never passed");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// From now on everybody gets through.
     pub fn open(&self) {
-        let mut state = self.state.lock().unwrap();
-        (state.is_shut, state.left) = (false, None);
+        let mut state = self.shared.state.lock().unwrap();
+        (state.is_shut, state.left, state.unanswered_after) = (false, None, None);
+        drop(state);
+        self.shared.changed.notify_all();
     }
 }
 
@@ -130,18 +154,26 @@ fn shut(state: &mut GateState) {
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, state: &Mutex<GateState>, is_counted: bool) {
+fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Shared, is_to_server: bool) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        if is_counted {
-            let mut state = state.lock().unwrap();
+        let mut state = shared.state.lock().unwrap();
+        if is_to_server {
+            if let Some(left) = &mut state.unanswered_after {
+                *left = left.saturating_sub(count as u64);
+            }
             if let Some(left) = &mut state.left {
                 *left = left.saturating_sub(count as u64);
                 if *left == 0 {
                     return shut(&mut state);
                 }
             }
+        } else {
+            while state.unanswered_after == Some(0) {
+                state = shared.changed.wait(state).unwrap();
+            }
         }
+        drop(state);
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }
