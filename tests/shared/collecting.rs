@@ -5,7 +5,7 @@ use std::time::Duration;
 use kitbag_testkit::{Server, TestDatabase};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, installation, node};
+use crate::kit::{Chat, installation, node, stop};
 
 /// Puts files into a state that is then taken back, so that nothing names what they have.
 async fn leave(chat: &Chat<'_>, database: &TestDatabase, names: &[&str]) {
@@ -122,10 +122,4 @@ async fn is_at_a_third(id: &str, database: &TestDatabase, holder: Server) {
         assert_eq!(there.text(name).await, format!("left in {name}"));
     }
     there.is_whole().await;
-}
-
-/// Has a server stop in good order, so that another one may hold what it held.
-pub(crate) fn stop(mut server: Server) {
-    server.signal(rustix::process::Signal::TERM);
-    assert!(server.wait().success());
 }

@@ -33,7 +33,7 @@ pub(crate) async fn installation() -> (TestDatabase, TestBucket) {
 }
 
 /// All nodes of an installation have one.
-const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a99887766";
+pub(crate) const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a99887766";
 
 /// A server that others on the same database and bucket reach.
 pub(crate) fn node(database: &TestDatabase) -> Server {
@@ -56,6 +56,12 @@ pub(crate) fn program(database: &TestDatabase) -> Program {
 /// Starts it.
 pub(crate) fn start(database: &TestDatabase, program: Program) -> Server {
     Server::start_program(&program, database.data(), &["serve", "--listen", "127.0.0.1:0"])
+}
+
+/// Has a server stop in good order, so that another one may hold what it held.
+pub(crate) fn stop(mut server: Server) {
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.wait().success());
 }
 
 /// A chat, as one of several servers has it.

@@ -3,12 +3,16 @@
 
 mod answered;
 mod collecting;
+mod damaged;
 mod going;
 mod keeping;
 mod kit;
+#[cfg(debug_assertions)]
+mod late;
 mod leaving;
 mod moving;
 mod placed;
 mod published;
+mod restoring;
 mod sharing;
 mod shedding;

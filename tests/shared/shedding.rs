@@ -6,8 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use kitbag_testkit::{Server, TestDatabase};
 use serde_json::json;
 
-use crate::collecting::stop;
-use crate::kit::{Chat, import, installation, node, program, start, until};
+use crate::kit::{Chat, import, installation, node, program, start, stop, until};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

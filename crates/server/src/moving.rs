@@ -151,7 +151,7 @@ pub async fn look(from: &Place, to: &Place) -> Result<Moved, MoveError> {
     Ok(moved)
 }
 
-/// Moves everything, and then compares it.
+/// Moves everything, each part compared before the next: bytes first, and rows when all bytes are there and whole.
 pub async fn run(from: &Place, to: &Place, source: Source) -> Result<Moved, MoveError> {
     check_bytes(&from.data, from.blobs.bucket.is_some())?;
     settle_bytes(&to.data, to.blobs.bucket.is_some())?;
@@ -174,17 +174,16 @@ pub async fn run(from: &Place, to: &Place, source: Source) -> Result<Moved, Move
     let rows = source.summary().await?;
     let mut moved = counted(&rows, &copied.inventory);
     (moved.blobs, moved.sent) = (copied.blobs, copied.sent);
-    if let Some(empty) = target(&to.database, &rows).await? {
-        empty.fill(&mut source).await?;
-    }
-    drop(source);
-    // Read back with nothing remembered and no copies.
+    // Read back with nothing remembered and no copies, before there are rows: whoever finds these may serve what they name.
     let scratch = Scratch::below(&to.data)?;
     let fresh = if to.blobs.bucket.is_some() { scratch.0.clone() } else { to.data.clone() };
     let (old, new) = (Storage::at(from.data.clone(), &from.blobs), Storage::at(fresh, &to.blobs));
     // What came to a served source since is not in the copy, so that is read for itself.
     blocking(move || same(if is_served { &new } else { &old }, &new, &copied.inventory)).await?;
     key(&from.key, &to.key)?;
+    if let Some(empty) = target(&to.database, &rows).await? {
+        empty.fill(&mut source).await?;
+    }
     Ok(moved)
 }
 

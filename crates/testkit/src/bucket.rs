@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use kitbag_bucket::{Bucket, Pace};
@@ -75,7 +75,13 @@ impl Default for TestBucket {
 /// The way to the server, which can be shut, or narrow.
 pub struct Gate {
     address: std::net::SocketAddr,
-    state: Arc<Mutex<GateState>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<GateState>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -83,6 +89,8 @@ struct GateState {
     is_shut: bool,
     /// After so many bytes to the server it is shut by itself.
     left: Option<u64>,
+    /// After so many bytes to the server no answer comes back any more.
+    unanswered_after: Option<u64>,
     open: Vec<TcpStream>,
     /// How many connections there have been, and of how many what they still say goes nowhere.
     count: u64,
@@ -103,6 +111,7 @@ impl GateState {
             *rest = rest.saturating_sub(bytes as u64);
             *rest == 0
         };
+        runs_out(&mut self.unanswered_after);
         if runs_out(&mut self.left) {
             shut(self);
             return None;
@@ -127,11 +136,11 @@ impl Gate {
         let target = bucket.endpoint.trim_start_matches("http://").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
-        let state: Arc<Mutex<GateState>> = Arc::default();
-        let shared = Arc::clone(&state);
+        let gate: Arc<Shared> = Arc::default();
+        let shared = Arc::clone(&gate);
         std::thread::spawn(move || {
             for from in listener.incoming().map_while(Result::ok) {
-                let mut now = shared.lock().unwrap();
+                let mut now = shared.state.lock().unwrap();
                 if now.is_shut {
                     continue;
                 }
@@ -140,44 +149,60 @@ impl Gate {
                 let connection = now.count;
                 now.count += 1;
                 drop(now);
-                let there = shared.clone();
+                let (there, back) = (shared.clone(), shared.clone());
                 let (from2, to2) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                std::thread::spawn(move || pass(from, to, Some((&*there, connection))));
-                std::thread::spawn(move || pass(to2, from2, None));
+                std::thread::spawn(move || pass(from, to, &there, Some(connection)));
+                std::thread::spawn(move || pass(to2, from2, &back, None));
             }
         });
-        Self { address, state }
+        Self { address, shared: gate }
     }
 
     /// From now on nobody gets through, and whoever was on the way is cut off.
     pub fn shut(&self) {
-        shut(&mut self.state.lock().unwrap());
+        shut(&mut self.shared.state.lock().unwrap());
     }
 
     /// Shuts when so many bytes more have passed to the server.
     pub fn shut_after(&self, bytes: u64) {
-        self.state.lock().unwrap().left = Some(bytes);
+        self.shared.state.lock().unwrap().left = Some(bytes);
+    }
+
+    /// When so many bytes more have passed to the server, whoever asks waits for an answer until it is opened again. What they ask is done.
+    pub fn leave_unanswered_after(&self, bytes: u64) {
+        self.shared.state.lock().unwrap().unanswered_after = Some(bytes);
+    }
+
+    /// Waits until that is so.
+    pub async fn until_unanswered(&self) {
+        let end = Instant::now() + DEADLINE;
+        while self.shared.state.lock().unwrap().unanswered_after != Some(0) {
+            assert!(Instant::now() < end, "so many bytes never passed");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// When so many bytes more have passed to the server, what is sent over connections that there are then goes nowhere, and nobody is told.
     pub fn lose_after(&self, bytes: u64) {
-        self.state.lock().unwrap().left_to_lose = Some(bytes);
+        self.shared.state.lock().unwrap().left_to_lose = Some(bytes);
     }
 
     /// So many bytes a second pass to the server, of all together.
     pub fn narrow(&self, rate: u32) {
-        self.state.lock().unwrap().rate = Some(rate);
+        self.shared.state.lock().unwrap().rate = Some(rate);
     }
 
     /// So many bytes have passed to the server.
     pub fn passed(&self) -> u64 {
-        self.state.lock().unwrap().passed
+        self.shared.state.lock().unwrap().passed
     }
 
     /// From now on everybody gets through.
     pub fn open(&self) {
-        let mut state = self.state.lock().unwrap();
-        (state.is_shut, state.left) = (false, None);
+        let mut state = self.shared.state.lock().unwrap();
+        (state.is_shut, state.left, state.unanswered_after) = (false, None, None);
+        drop(state);
+        self.shared.changed.notify_all();
     }
 }
 
@@ -188,21 +213,27 @@ fn shut(state: &mut GateState) {
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, to_server: Option<(&Mutex<GateState>, u64)>) {
+/// Passes on what comes from one side. Of what goes to the server it is known by which connection.
+fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Shared, to_server: Option<u64>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        if let Some((state, connection)) = to_server {
-            let judged = state.lock().unwrap().judge(connection, count);
+        if let Some(connection) = to_server {
+            let judged = shared.state.lock().unwrap().judge(connection, count);
             match judged {
                 Some(wait) => std::thread::sleep(wait),
                 None => continue,
+            }
+        } else {
+            let mut state = shared.state.lock().unwrap();
+            while state.unanswered_after == Some(0) {
+                state = shared.changed.wait(state).unwrap();
             }
         }
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }
-        if let Some((state, _)) = to_server {
-            state.lock().unwrap().passed += count as u64;
+        if to_server.is_some() {
+            shared.state.lock().unwrap().passed += count as u64;
         }
     }
     let _ = to.shutdown(std::net::Shutdown::Write);

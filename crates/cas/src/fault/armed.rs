@@ -2,13 +2,15 @@
 //!
 //! A test in this crate gives its own thread a [`Plan`], which the threads that share its work carry along. The whole
 //! program takes its plan from the folder that `TEST_KITBAG_FAULT` names: `plan` says what is to happen (`kill 17`), and each
-//! step adds its name to `steps`, so that both can be exchanged while the program runs.
+//! step adds its name to `steps`, so that both can be exchanged while the program runs. A plan may also be to wait at the step of a name
+//! (`hold collecting`): whoever comes there makes a file `held`, and goes on when the plan is gone.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -130,6 +132,13 @@ fn next(name: &'static str) -> Option<Fault> {
 
 fn next_of_the_program(folder: &Path, name: &str) -> Option<Fault> {
     static TURN: Mutex<()> = Mutex::new(());
+    let plan = fs::read_to_string(folder.join("plan")).ok()?;
+    if let Some(held) = plan.trim().strip_prefix("hold ") {
+        if held == name {
+            hold(folder);
+        }
+        return None;
+    }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let plan = fs::read_to_string(folder.join("plan")).ok()?;
     let (what, at) = plan.trim().split_once(' ')?;
@@ -147,6 +156,14 @@ fn next_of_the_program(folder: &Path, name: &str) -> Option<Fault> {
     log.write_all(format!("{name}\n").as_bytes()).ok()?;
     let count = fs::read_to_string(&steps).ok()?.lines().count();
     decide(what, at.parse().ok()?, count, name)
+}
+
+/// Waits as long as there is a plan.
+fn hold(folder: &Path) {
+    let _ = fs::write(folder.join("held"), "");
+    while folder.join("plan").exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// A step that changes something durable is about to be done. In builds with debug assertions a test can make it fail.

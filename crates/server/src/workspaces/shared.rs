@@ -85,6 +85,7 @@ impl Lease {
     /// state, and which begins a new generation: they then notice that what they relied on may be gone.
     pub(super) async fn collect_shared(&self, grace: Duration) -> Result<Collected, WorkspaceError> {
         let (org, chat) = (&self.0.org, self.0.chat);
+        self.step("collecting")?;
         let mut tx = self.0.workspaces.store.write(org).await?;
         let generation = tx.next_blob_generation(chat).await?.ok_or(WorkspaceError::NoChat)?;
         let roots = tx.manifest_roots(chat).await?;
