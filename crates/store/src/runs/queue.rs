@@ -50,16 +50,18 @@ impl SystemTx {
         pool: Pool,
         behind: Option<&OrgId>,
     ) -> Result<(Vec<Waiting>, Option<OrgId>), StoreError> {
+        // In the words of the one index that each of these is meant for: of several that begin alike PostgreSQL may take any.
         let rows: Vec<WaitingRow> = on!(self, c => sqlx::query_as(organisations!(
             "q.lease_until IS NULL",
             "SELECT orgs.org AS org,
                     (SELECT COUNT(*) FROM run_queue q
-                     WHERE q.organization_id = orgs.org AND q.lease_until IS NOT NULL AND q.pool = $3) AS held,
+                     WHERE q.organization_id = orgs.org AND q.lease_until > $4 AND q.pool = $3) AS held,
                     (SELECT q.since FROM run_queue q
-                     WHERE q.organization_id = orgs.org AND q.pool = $3 AND q.lease_until IS NULL
-                     ORDER BY q.since LIMIT 1) AS oldest
+                     WHERE q.organization_id = orgs.org AND q.pool >= $3 AND q.pool <= $3 AND q.lease_until IS NULL
+                     ORDER BY q.pool, q.since, q.run_id LIMIT 1) AS oldest
              FROM orgs WHERE orgs.org IS NOT NULL ORDER BY orgs.org"))
-            .bind(behind.map_or("", OrgId::as_str)).bind(ORGANISATIONS_AT_ONCE).bind(pool.as_str()).fetch_all(c))?;
+            .bind(behind.map_or("", OrgId::as_str)).bind(ORGANISATIONS_AT_ONCE).bind(pool.as_str())
+            .bind(At(Timestamp::EPOCH)).fetch_all(c))?;
         let were_all = (rows.len() as i64) < ORGANISATIONS_AT_ONCE;
         let (mut waiting, mut last) = (Vec::new(), None);
         for row in rows {
