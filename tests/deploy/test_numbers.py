@@ -73,7 +73,7 @@ def test_what_is_asked_for_is_there(name: str, numbers: str):
     # A value that a label never has selects nothing, for ever.
     for metric, selector in re.findall(r"([a-z_]+)\{([^}]*)\}", expression):
         for label, operator, value in re.findall(r'([a-z_]+)\s*(=~|=)\s*"([^"]*)"', selector):
-            if label in ("state", "code", "provider", "outcome", "listener") and not value.startswith("$"):
+            if label in ("state", "code", "provider", "outcome", "listener", "reason") and not value.startswith("$"):
                 values = {sample.get(label) for sample in there[metric]}
                 for one in value.split("|") if operator == "=~" else [value]:
                     assert one in values, f"{metric} never has {label}={one!r}, only {values}"
@@ -81,7 +81,7 @@ def test_what_is_asked_for_is_there(name: str, numbers: str):
 
 def test_labels_are_words_of_ours(numbers: str):
     """No sample of a server tells who uses it, and none has a label with values without end."""
-    known = {"method", "route", "status", "le", "provider", "code", "state", "maker", "listener", "outcome", "version", "commit"}
+    known = {"method", "route", "status", "le", "provider", "code", "state", "maker", "listener", "outcome", "reason", "version", "commit"}
     for metric, samples in exported(numbers).items():
         for sample in samples:
             assert set(sample) <= known, f"{metric}: {sample}"

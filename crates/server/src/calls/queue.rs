@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kitbag_model::{ChatId, OrgId};
 
 use crate::api::error::{ApiError, Code};
+use crate::ops::numbers;
 use crate::rules::Quota;
 
 #[derive(Default)]
@@ -54,6 +55,7 @@ impl Queue {
         let of_org = counted.of_org.get(org).copied().unwrap_or_default();
         if let Some(quota) = quota.filter(|quota| of_org as u64 + quota.elsewhere >= quota.most) {
             let running = of_org as u64 + quota.elsewhere;
+            numbers::refused("quota");
             let message = quota.told(&format!("{running} calls of this organisation run or wait"));
             return Err(ApiError::new(Code::QuotaExceeded, message).retry_after(1));
         }
@@ -77,6 +79,7 @@ impl Queue {
 }
 
 pub(super) fn too_many(what: &str, most: usize) -> ApiError {
+    numbers::refused("busy");
     ApiError::new(Code::RateLimited, format!("{what}, and at most {most} may; try again when some are over"))
 }
 
