@@ -12,6 +12,7 @@ mod containers;
 mod edge;
 pub mod elsewhere;
 mod events;
+mod fair;
 mod gallery;
 mod gateway;
 mod home;
