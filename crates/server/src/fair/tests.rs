@@ -89,7 +89,6 @@ async fn archives_wait_for_others_to_be_unpacked() {
     let path = format!("/v1/orgs/local/chats/{}/workspace/uploads", chat["id"].as_str().expect("its id"));
     let mut archive = ArchiveWriter::new(Vec::new());
     archive.file(&"a.txt".parse().expect("a path"), false, &mut "text".as_bytes()).expect("a file");
-    // Its bytes are all below 128 but for those of checksums: they are sent as they are.
     let archive = archive.finish().expect("an archive");
     let places = fill(&server.app.fair().archives, &server, ARCHIVES).await;
     told(&upload(&server, &path, &archive).await);
