@@ -64,13 +64,11 @@ async fn claims(store: &Store) {
         let executor = executor();
         let mut count = 0;
         loop {
+            let kinds = store.read(&OrgId::local()).await.unwrap().kinds_for(&executor, None).await.unwrap().fitting;
             let mut tx = store.write(&OrgId::local()).await.unwrap();
             let lease_until = Timestamp::now().plus_seconds(60);
-            let got = tx
-                .claim_runs(Claim { executor: &executor, most: 1, lease_until }, &mut |_, _, _| true)
-                .await
-                .unwrap()
-                .len();
+            let claim = Claim { executor: &executor, kinds: &kinds, most: 1, lease_until };
+            let got = tx.claim_runs(claim, &mut |_, _, _| true).await.unwrap().runs.len();
             tx.commit_chat().await.unwrap();
             count += got;
             if got == 0 {

@@ -1,6 +1,8 @@
 //! Health, readiness, metrics, the document and its page.
 
+use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 
 use kitbag_testkit::cluster::run;
 use kitbag_testkit::{Answer, TestDatabase, on_both};
@@ -123,6 +125,43 @@ async fn unfinished_requests_do_not_block_others() {
         slow.push(stream);
     }
     server.get(CHATS).await.expect(200);
+}
+
+/// A server that is full says so, and is not taken for one that hangs.
+#[tokio::test]
+async fn who_comes_when_all_connections_are_taken_is_told() {
+    let database = TestDatabase::sqlite();
+    // With so few files a server has room for a hundred connections.
+    let few = database.data().join("few");
+    fs::write(&few, format!("#!/bin/sh\nulimit -n 228\nexec {:?} \"$@\"\n", env!("CARGO_BIN_EXE_kitbag"))).unwrap();
+    fs::set_permissions(&few, fs::Permissions::from_mode(0o755)).unwrap();
+    let server = kitbag_testkit::Server::start(few.to_str().unwrap(), &database, &[]);
+    let ask = |path: &str| {
+        let mut stream = server.connect();
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let mut idle = Vec::new();
+    for _ in 0..100 {
+        let mut stream = server.connect();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut line = [0; "HTTP/1.1 200".len()];
+        stream.read_exact(&mut line).unwrap();
+        assert_eq!(line, *b"HTTP/1.1 200");
+        idle.push(stream);
+    }
+    let refused = ask("/v1/session");
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 5"), "{refused}");
+    for path in ["/healthz", "/readyz"] {
+        assert!(ask(path).starts_with("HTTP/1.1 200"), "{path}");
+    }
+    idle.clear();
+    // That they went is noticed a moment later.
+    while !ask("/v1/session").starts_with("HTTP/1.1 401") {}
 }
 
 #[tokio::test]

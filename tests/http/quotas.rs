@@ -1,16 +1,18 @@
 //! How much of the server an organisation takes, how long what it does not use is kept, and that others notice nothing of it.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use kitbag_testkit::cluster::{APP, OWNER, try_run};
-use kitbag_testkit::{Answer, Program, on_both};
+use kitbag_testkit::endpoint::Client;
+use kitbag_testkit::{Answer, Program, Server, on_both};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 
 use crate::browsers::{Browser, id_of, owner};
-use crate::kit::{bundle, manifest};
+use crate::kit::{bundle, import, manifest, put};
 use crate::settings::{configure, install};
-use crate::{BINARY, serve};
+use crate::{BINARY, CHATS, new_chat, serve};
 
 /// Tools that take their time and their room.
 const TOOLS: &str = "
@@ -97,6 +99,90 @@ on_both! {
             again = call(&ada, &two, "list_files", json!({})).await;
         }
         again.expect(200);
+    }
+
+    async fn calls_that_are_refused_are_counted(database: TestDatabase) {
+        let server = Server::start(BINARY, &database, &["--max-queue-per-chat", "1"]);
+        let tools = "tools:\n  - {id: slow, entrypoint: \"tools.t:slow\"}\n";
+        let bytes = bundle(&[("toolset.yaml", &manifest("t", "1.0.0", tools)), ("tools/t.py", TOOLS)]);
+        import(&server, "", &bytes).await.expect(201);
+        let over_mcp = async || {
+            let heard = Client::new(&server, "/mcp").ask("tools/call", json!({ "name": "t__slow", "arguments": { "seconds": 0 } })).await;
+            (heard.status.as_u16(), heard.result()["isError"].clone(), heard.text().to_owned())
+        };
+        let refused = async || {
+            let text = Answer::of(server.anonymous(Method::GET, "/metrics")).await.expect(200);
+            let count = |reason: &str| {
+                let name = format!("kitbag_calls_refused_total{{reason=\"{reason}\"}} ");
+                let line = text.as_str().unwrap().lines().find_map(|line| line.strip_prefix(&name).map(ToOwned::to_owned));
+                line.unwrap_or_else(|| panic!("{reason}: {text}")).parse::<u32>().unwrap()
+            };
+            ["quota", "busy", "rate"].map(count)
+        };
+        let quotas = async |quotas: Value| {
+            let body = json!({ "quotas": quotas });
+            put(&server, "/v1/orgs/local/settings", &body).await.expect(200)
+        };
+        assert_eq!(refused().await, [0, 0, 0]);
+        let (one, two) = (new_chat(&server).await, new_chat(&server).await);
+        let calls = |chat: &str| format!("{CHATS}/{chat}/tool-calls");
+        let call = json!({ "toolId": "list_files", "args": {} });
+        let slow = server.request(Method::POST, &calls(&one)).header("prefer", "respond-async");
+        let slow = Answer::of(slow.json(&json!({ "toolId": "t:slow", "args": {} }))).await.expect(202);
+
+        server.post(&calls(&one), &call).await.expect_error(429, "RATE_LIMITED");
+        assert_eq!(refused().await, [0, 1, 0], "the chat's queue is full");
+
+        quotas(json!({ "concurrentCalls": 1 })).await;
+        server.post(&calls(&two), &call).await.expect_error(429, "QUOTA_EXCEEDED");
+        let (status, is_error, text) = over_mcp().await;
+        assert!(status == 200 && is_error == true && text.contains("QUOTA_EXCEEDED"), "{status} {text}");
+        assert_eq!(refused().await, [2, 1, 0]);
+
+        quotas(json!({ "callsPerMinute": 1 })).await;
+        server.post(&calls(&two), &call).await.expect(200);
+        server.post(&calls(&two), &call).await.expect_error(429, "QUOTA_EXCEEDED");
+        let (status, is_error, text) = over_mcp().await;
+        assert!(status == 200 && is_error == true && text.contains("callsPerMinute"), "{status} {text}");
+        assert_eq!(refused().await, [2, 1, 2]);
+        let cancel = format!("{}/{}/cancel", calls(&one), slow["id"].as_str().unwrap());
+        server.post(&cancel, &json!({})).await.expect(200);
+    }
+
+    async fn what_is_still_coming_is_counted_too(database: TestDatabase) {
+        let server = serve(&database);
+        let (ada, bob) = (owner(&server, "acme").await, owner(&server, "bolt").await);
+        ada.put("/v1/orgs/acme/settings", json!({ "quotas": { "workspaceBytes": 10_000 } })).await.expect(200);
+        let chat = chat_of(&ada, "acme").await;
+        let begin = |length: u64| {
+            let mut stream = server.connect();
+            let head = format!(
+                "PUT {chat}/workspace/files/coming HTTP/1.1\r\nHost: localhost\r\nCookie: {}\r\nSec-Fetch-Site: same-origin\r\n\
+                 Content-Length: {length}\r\nExpect: 100-continue\r\n\r\n",
+                ada.cookie
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            let mut line = [0; "HTTP/1.1 100 Continue".len()];
+            stream.read_exact(&mut line).unwrap();
+            assert_eq!(line, *b"HTTP/1.1 100 Continue");
+            stream
+        };
+        // Nothing of it has come, and it may be there already.
+        let coming = begin(1 << 20);
+        told(&put_file(&ada, &chat, "a", vec![b'a'; 6_000]).await, &["workspaceBytes of the organisation acme is 10000"]);
+        let form = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"b\"\r\n\r\nx\r\n--b--\r\n";
+        let uploaded = server.anonymous(Method::POST, &format!("{chat}/workspace/uploads")).header(header::COOKIE, &ada.cookie);
+        let uploaded = uploaded.header("sec-fetch-site", "same-origin").header(header::CONTENT_TYPE, "multipart/form-data; boundary=b");
+        told(&Answer::of(uploaded.body(form)).await, &["workspaceBytes"]);
+        put_file(&bob, &chat_of(&bob, "bolt").await, "theirs", vec![b'x'; 20_000]).await.expect(201);
+        drop(coming);
+        // That it went away is noticed a moment later.
+        while put_file(&ada, &chat, "a", vec![b'a'; 6_000]).await.status == 429 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let _small = begin(1_000);
+        put_file(&ada, &chat, "b", vec![b'b'; 2_500]).await.expect(201);
+        told(&put_file(&ada, &chat, "c", vec![b'c'; 1_000]).await, &["500 are left"]);
     }
 
     async fn what_workspaces_take_is_bounded(database: TestDatabase) {

@@ -6,6 +6,13 @@ use reqwest::Method;
 
 use crate::BINARY;
 
+/// Why calls are refused. An alert on it must see the first.
+const REFUSED: [&str; 3] = [
+    "kitbag_calls_refused_total{reason=\"quota\"} 0",
+    "kitbag_calls_refused_total{reason=\"busy\"} 0",
+    "kitbag_calls_refused_total{reason=\"rate\"} 0",
+];
+
 async fn scrape(server: &Server, path: &str) -> (u16, String) {
     let answer = server.request(Method::GET, path).send().await.unwrap();
     (answer.status().as_u16(), answer.text().await.unwrap())
@@ -22,7 +29,10 @@ async fn who_scrapes_hears_that_the_database_is_away() {
     assert_eq!(without.status().as_u16(), 401);
     let (status, text) = scrape(&server, "/metrics").await;
     assert_eq!(status, 200, "{text}");
-    for line in ["kitbag_database_up 1", "kitbag_nodes{state=\"alive\"} 1", "kitbag_calls_unrecorded 0"] {
+    for line in ["kitbag_database_up 1", "kitbag_nodes{state=\"alive\"} 1", "kitbag_calls_unrecorded 0"]
+        .into_iter()
+        .chain(REFUSED)
+    {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
     }
     cluster.kill();

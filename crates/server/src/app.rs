@@ -27,8 +27,10 @@ use crate::calls::{CallSettings, Calls, Rooms};
 use crate::containers::{ContainerSettings, Containers};
 use crate::edge::Counted;
 use crate::events::Events;
+use crate::fair::Fair;
 use crate::gallery::Gallery;
 use crate::gateway::Gateway;
+use crate::listen::most_connections;
 use crate::nodes::{Beating, Line, NodeSettings, Nodes};
 use crate::ops::scrapers::Scrapers;
 use crate::page::PageFiles;
@@ -151,6 +153,7 @@ struct Inner {
     store: Store,
     tokens: Recent<(OrgId, TokenId), Token>,
     counted: Counted,
+    fair: Fair,
     tries: Tries,
     refusals: Lately,
     scrapers: Scrapers,
@@ -259,6 +262,7 @@ impl App {
             store,
             tokens: Recent::default(),
             counted: Counted::default(),
+            fair: Fair::new(most_connections(), settings.request_timeout),
             tries: Tries::default(),
             refusals: Lately::default(),
             scrapers: Scrapers::default(),
@@ -301,6 +305,11 @@ impl App {
     /// What is counted of requests.
     pub(crate) fn counted(&self) -> &Counted {
         &self.0.counted
+    }
+
+    /// What organisations share.
+    pub(crate) fn fair(&self) -> &Fair {
+        &self.0.fair
     }
 
     /// A token that was given out.

@@ -14,6 +14,7 @@ mod copies;
 mod edge;
 pub mod elsewhere;
 mod events;
+mod fair;
 mod gallery;
 mod gateway;
 mod home;

@@ -21,6 +21,7 @@ use crate::access::caller::MayUse;
 use crate::access::stay::Stay;
 use crate::app::App;
 use crate::events::{Event, MISSED, Sight};
+use crate::fair::Share;
 
 /// How often a line is sent that says nothing but that the connection is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -72,6 +73,7 @@ pub(crate) async fn events(
     caller: MayUse,
     QueryOf(query): QueryOf<EventsQuery>,
 ) -> Result<Response, ApiError> {
+    let share = app.fair().streams.take(&caller.org, &caller.who)?;
     let chat = match query.chat {
         Some(text) => {
             let not_found = || ApiError::not_found("chat", &text);
@@ -83,7 +85,7 @@ pub(crate) async fn events(
     };
     let (sender, receiver) = mpsc::channel(ON_THE_WAY);
     let sight = Sight::new(&app, &caller.org, caller.audience()).await?;
-    tokio::spawn(pass_on(app, Listener { stay, org: caller.org, chat }, sight, sender));
+    tokio::spawn(pass_on(app, Listener { stay, org: caller.org, chat, _share: share }, sight, sender));
     let stream = ReceiverStream::new(receiver);
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }
@@ -93,6 +95,8 @@ struct Listener {
     stay: Stay,
     org: OrgId,
     chat: Option<ChatId>,
+    /// Its place among those who listen.
+    _share: Share,
 }
 
 impl Listener {

@@ -6,11 +6,14 @@ use axum::extract::rejection::{BytesRejection, FailedToBufferBody, PathRejection
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use kitbag_model::{json_weight, repeated_key};
+use kitbag_model::{OrgId, json_weight, repeated_key};
+use kitbag_store::Taken;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::error::{ApiError, Code};
+use crate::app::App;
+use crate::edge::refusing;
 
 /// The most values of a body: four megabytes of text can be a gigabyte of them.
 const HEAVIEST: u64 = 100_000;
@@ -44,17 +47,30 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
     }
 }
 
-/// A JSON object as the body, which may have so many bytes, however few others may have. What is wrong with it is told without its values.
-pub(crate) struct LargeJsonBody<T, const MOST: usize>(pub(crate) T);
+/// A JSON object as the body, which may have so many bytes, however few others may have, and its place among those that are in memory. What
+/// is wrong with it is told without its values.
+pub(crate) struct LargeJsonBody<T, const MOST: usize> {
+    pub(crate) body: T,
+    /// Hold it for as long as there is anything of the body. None: it is no larger than others.
+    pub(crate) place: Option<Taken>,
+}
 
-impl<T: DeserializeOwned, S: Send + Sync, const MOST: usize> FromRequest<S> for LargeJsonBody<T, MOST> {
-    type Rejection = ApiError;
-
-    async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
+impl<T: DeserializeOwned, const MOST: usize> LargeJsonBody<T, MOST> {
+    /// Reads it for an organisation. It is no extractor: whose it is must be known before the first byte is taken.
+    pub(crate) async fn read(app: &App, org: &OrgId, mut request: Request) -> Result<Self, ApiError> {
+        let is_small =
+            request.body().size_hint().upper().is_some_and(|most| most <= app.settings().max_body_bytes as u64);
+        let place = match is_small {
+            true => None,
+            false => match app.fair().bodies.enter(org).await {
+                Ok(place) => Some(place),
+                Err(error) => return Err(refusing(request.into_body(), error).await),
+            },
+        };
         DefaultBodyLimit::max(MOST).apply(&mut request);
         let too_large = format!("the body has more than the {MOST} bytes that are taken");
-        let bytes = json_bytes(request, state, &too_large).await?;
-        Json::from_bytes(&bytes).map(|Json(value)| Self(value)).map_err(|rejection| {
+        let bytes = json_bytes(request, app, &too_large).await?;
+        Json::from_bytes(&bytes).map(|Json(body)| Self { body, place }).map_err(|rejection| {
             ApiError::new(Code::BadRequest, format!("the body is not valid: {}", quiet(&source_text(&rejection))))
         })
     }

@@ -9,6 +9,7 @@ use kitbag_model::OrgId;
 
 use crate::api::error::{ApiError, Code};
 use crate::nodes::Nodes;
+use crate::ops::numbers;
 use crate::rules::Quota;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -114,6 +115,7 @@ impl Pace {
 
 /// What somebody is told who must wait, with so much of a call left.
 fn refusal(quota: &Quota, left: f64) -> ApiError {
+    numbers::refused("rate");
     let seconds = ((1.0 - left) / quota.most as f64 * MINUTE.as_secs_f64()).ceil().max(1.0);
     let message = quota.told(&format!("too many calls in a minute; the next one may be made in {seconds} seconds"));
     ApiError::new(Code::QuotaExceeded, message).retry_after(seconds as u32)

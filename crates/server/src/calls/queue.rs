@@ -8,6 +8,7 @@ use kitbag_model::{ChatId, OrgId};
 
 use crate::api::error::{ApiError, Code};
 use crate::bounded::{Bounded, Full, Place, one_less};
+use crate::ops::numbers;
 use crate::rules::Quota;
 
 /// How many calls there are of each chat.
@@ -51,6 +52,7 @@ impl Queue {
         let of_org = self.places.of(org) as u64;
         if let Some(quota) = quota.filter(|quota| of_org + quota.elsewhere >= quota.most) {
             let running = of_org + quota.elsewhere;
+            numbers::refused("quota");
             let message = quota.told(&format!("{running} calls of this organisation run or wait"));
             return Err(ApiError::new(Code::QuotaExceeded, message).retry_after(1));
         }
@@ -58,14 +60,19 @@ impl Queue {
         if waits && of_chat >= self.most_of_chat {
             return Err(too_many(&format!("{of_chat} calls of this chat run or wait"), self.most_of_chat));
         }
-        let place = self.places.enter(org)?;
+        let place = self.places.enter(org).map_err(refused)?;
         *of_chats.entry(chat.clone()).or_default() += 1;
         Ok(Ticket { chat, of_chats: Arc::clone(&self.of_chats), _place: place })
     }
 }
 
 pub(super) fn too_many(what: &str, most: usize) -> ApiError {
-    Full::new(what.to_owned(), most).into()
+    refused(Full::new(what.to_owned(), most))
+}
+
+fn refused(full: Full) -> ApiError {
+    numbers::refused("busy");
+    full.into()
 }
 
 impl Drop for Ticket {

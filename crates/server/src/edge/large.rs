@@ -51,6 +51,12 @@ const POLITENESS: u64 = 64 << 20;
 /// How long that may take. A client that dribbles holds no connection for longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Why a body is not taken, for a client that can hear of it: what it still sends is read before.
+pub(crate) async fn refusing<E>(body: Body, error: E) -> E {
+    drain(body, POLITENESS).await;
+    error
+}
+
 /// Reads what still comes, and forgets it.
 pub(crate) async fn drain(body: Body, most: u64) {
     let mut read = 0;

@@ -22,7 +22,7 @@ use crate::api::error::ApiError;
 use crate::app::App;
 use crate::{nodes, stage};
 
-pub(crate) use large::drain;
+pub(crate) use large::{drain, refusing};
 pub(crate) use observe::Counted;
 pub(crate) use panic::words;
 

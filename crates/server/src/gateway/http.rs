@@ -17,6 +17,7 @@ use super::view::View;
 use crate::access::stay::Stay;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::fair::Share;
 use crate::nodes::{FromNode, pass_to};
 
 /// In so many seconds there may be room again for a session, a stream or a request that waits: that often it is looked after those that nobody
@@ -60,7 +61,7 @@ pub(crate) async fn get(
     named: Path<Named>,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
-    of_session(&app, named, request, Front::get).await
+    of_session(&app, named, request, Front::get, Opens::Stream).await
 }
 
 /// A client ends its session.
@@ -69,7 +70,14 @@ pub(crate) async fn delete(
     named: Path<Named>,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
-    of_session(&app, named, request, Front::delete).await
+    of_session(&app, named, request, Front::delete, Opens::Nothing).await
+}
+
+/// Whether a request may open a stream.
+#[derive(Eq, PartialEq)]
+enum Opens {
+    Stream,
+    Nothing,
 }
 
 /// Something about a session, without a message.
@@ -78,13 +86,15 @@ async fn of_session(
     named: Path<Named>,
     request: Request<Body>,
     wanted: fn(&Front, &Visit<'_>) -> Reply,
+    opens: Opens,
 ) -> Result<Response, ApiError> {
     let (parts, _) = request.into_parts();
     let org = named.org.clone();
     let guest = Guest::new(app, &parts, named).await?;
     let owner = guest.owner();
+    let share = (opens == Opens::Stream).then(|| app.fair().streams.take(&guest.org, &guest.who)).transpose()?;
     let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
-    Ok(answered(wanted(&app.gateway().front, &visit), || staying(app, org, &parts)))
+    Ok(answered(wanted(&app.gateway().front, &visit), || Held { share, ..staying(app, org, &parts) }))
 }
 
 /// A client of the older way opens its stream.
@@ -98,10 +108,11 @@ pub(crate) async fn open_sse(
     let org = named.org.clone();
     let guest = Guest::new(&app, &parts, named).await?;
     let owner = guest.owner();
+    let share = app.fair().streams.take(&guest.org, &guest.who)?;
     let visit = Visit { owner: &owner, place: parts.uri.path(), headers: &parts.headers };
     let reply =
         app.gateway().front.open_sse(&visit, "/messages", || served(&app, guest, &owner, &parts.headers, &query));
-    Ok(answered(reply.await, || staying(&app, org, &parts)))
+    Ok(answered(reply.await, || Held { share: Some(share), ..staying(&app, org, &parts) }))
 }
 
 /// A message of a client of the older way.
@@ -161,18 +172,26 @@ async fn incoming(app: &App, owner: &str, parts: &Parts, body: Body) -> Result<O
     Ok(Some(body))
 }
 
-/// Whoever stays for what is said later.
-fn staying(app: &App, org: Option<String>, parts: &Parts) -> Option<Stay> {
-    Some(Stay::new(app, door(parts), org, parts))
+/// What a stream has for as long as it is open.
+#[derive(Default)]
+struct Held {
+    /// Whoever stays for what is said later.
+    stay: Option<Stay>,
+    /// Its place among the streams of its organisation. One that ends with the answer to a message has none.
+    share: Option<Share>,
+}
+
+fn staying(app: &App, org: Option<String>, parts: &Parts) -> Held {
+    Held { stay: Some(Stay::new(app, door(parts), org, parts)), share: None }
 }
 
 /// What goes back at once.
 fn plain(reply: Reply) -> Response {
-    answered(reply, || None)
+    answered(reply, Held::default)
 }
 
 /// What goes back. A stream ends when whoever reads it may no longer be here.
-fn answered(reply: Reply, stay: impl FnOnce() -> Option<Stay>) -> Response {
+fn answered(reply: Reply, held: impl FnOnce() -> Held) -> Response {
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match reply.body {
         serve::Body::Empty => status.into_response(),
@@ -180,8 +199,8 @@ fn answered(reply: Reply, stay: impl FnOnce() -> Option<Stay>) -> Response {
             let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             (status, [json], text).into_response()
         }
-        serve::Body::Events(events) => streamed(status, Stream::Events(events), stay()),
-        serve::Body::Line(heard) => streamed(status, Stream::Line(heard), stay()),
+        serve::Body::Events(events) => streamed(status, Stream::Events(events), held()),
+        serve::Body::Line(heard) => streamed(status, Stream::Line(heard), held()),
     };
     if let Some(session) = reply.session.and_then(|session| HeaderValue::from_str(&session).ok()) {
         response.headers_mut().insert("mcp-session-id", session);
@@ -210,18 +229,19 @@ impl Stream {
     }
 }
 
-fn streamed(status: StatusCode, stream: Stream, stay: Option<Stay>) -> Response {
+fn streamed(status: StatusCode, stream: Stream, held: Held) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
-    (status, headers, Body::from_stream(pieces(stream, stay))).into_response()
+    (status, headers, Body::from_stream(pieces(stream, held))).into_response()
 }
 
-fn pieces(mut stream: Stream, stay: Option<Stay>) -> impl tokio_stream::Stream<Item = Result<String, Infallible>> {
+fn pieces(mut stream: Stream, held: Held) -> impl tokio_stream::Stream<Item = Result<String, Infallible>> {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     tokio::spawn(async move {
+        let Held { stay, share: _share } = held;
         let mut out = pin!(async move {
             match stay {
                 Some(stay) => stay.over().await,

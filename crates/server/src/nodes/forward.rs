@@ -314,7 +314,7 @@ impl<'a> Passing<'a> {
         let Sent::Coming(body) = &mut self.body else { return Ok(()) };
         let body = std::mem::replace(body, Body::empty()).into_data_stream();
         let settings = self.app.settings();
-        let staged = self.app.inbox().receive(body, settings.max_upload_bytes, settings.request_timeout).await?;
+        let staged = self.app.inbox().receive(body, settings.max_upload_bytes, settings.request_timeout, None).await?;
         self.body = Sent::Kept(staged);
         // That may have taken a while, and was not what is waited for.
         self.until = Instant::now() + self.app.nodes().patience();

@@ -89,6 +89,10 @@ pub fn register() {
         }
         let _ = histogram!("kitbag_tool_call_seconds", "provider" => provider);
     }
+    describe_counter!("kitbag_calls_refused_total", "Calls that were refused because there were too many, by of what");
+    for reason in REFUSED {
+        counter!("kitbag_calls_refused_total", "reason" => reason).increment(0);
+    }
     describe_counter!("kitbag_agent_runs_total", "How often runs of agents came into a state");
     for state in RunState::ALL {
         counter!("kitbag_agent_runs_total", "state" => state.as_str()).increment(0);
@@ -160,6 +164,16 @@ pub fn register() {
     describe_gauge!("process_max_fds", "How many that may be");
     describe_gauge!("process_cpu_seconds_total", Unit::Seconds, "Processor time of the server itself");
     describe_gauge!("process_start_time_seconds", Unit::Seconds, "When it started");
+}
+
+/// Why calls are refused: their organisation has as many as its quota lets it have, there are too many here, or there were too many in the
+/// last minute.
+const REFUSED: [&str; 3] = ["quota", "busy", "rate"];
+
+/// A call was refused for one of these reasons, whoever asked for it. By MCP that is an answer like others, and no status shows it.
+pub(crate) fn refused(reason: &'static str) {
+    debug_assert!(REFUSED.contains(&reason), "{reason} is not registered");
+    counter!("kitbag_calls_refused_total", "reason" => reason).increment(1);
 }
 
 /// Something became of a request that another node had to answer.

@@ -44,7 +44,7 @@ pub(crate) struct Grant {
     pub(crate) org: OrgId,
     pub(crate) chat: ChatId,
     pub(crate) show: Show,
-    call: String,
+    pub(crate) call: String,
     bytes: usize,
     used: Mutex<Instant>,
     /// Becomes true when whoever holds it has to let go.

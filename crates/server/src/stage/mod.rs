@@ -23,7 +23,6 @@ use axum::http::{Response, StatusCode};
 use kitbag_cas::CasError;
 use kitbag_model::{ChatId, ContentHash, OrgId, PlanError, RenderPlan, WorkPath};
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::{Host, Url};
 
 pub use connector::Connector;
@@ -36,11 +35,13 @@ pub(crate) use plan::{Draft, Made, TOOLSET, WORKSPACE};
 use self::domain::Names;
 use self::grants::{Grant, Grants, Page, Show};
 use crate::app::Settings;
+use crate::fair::{Share, Shares};
 use crate::nodes::Nodes;
 use crate::workspaces::{WorkspaceError, Workspaces};
 
-/// So many connections go through frames at a time.
+/// So many connections go through frames at a time, and so many through one of them.
 const MOST_FRAMES: usize = 512;
+const MOST_OF_ONE: usize = 64;
 
 /// Why a plan cannot be shown here.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -82,7 +83,7 @@ struct Inner {
     workspaces: Workspaces,
     connector: Connector,
     grants: Mutex<Grants>,
-    frames: Arc<Semaphore>,
+    frames: Shares,
     is_open: AtomicBool,
     nodes: Nodes,
 }
@@ -103,7 +104,7 @@ impl Stage {
             workspaces,
             connector,
             grants: Mutex::default(),
-            frames: Arc::new(Semaphore::new(MOST_FRAMES)),
+            frames: Shares::new("connections through frames", MOST_FRAMES, MOST_OF_ONE),
             is_open: AtomicBool::new(false),
             nodes,
         }))
@@ -259,8 +260,15 @@ impl Stage {
         self.0.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place_for_a_frame(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.0.frames).try_acquire_owned().ok()
+    /// Connections through frames.
+    #[cfg(test)]
+    pub(crate) fn frames(&self) -> &Shares {
+        &self.0.frames
+    }
+
+    /// A place for a connection through a frame, if there is one for its organisation.
+    fn place_for_a_frame(&self, grant: &Grant) -> Option<Share> {
+        self.0.frames.take(&grant.org, &format!("{} {}", grant.chat, grant.call)).ok()
     }
 
     fn plain(&self, status: StatusCode, text: &str) -> Response<Body> {
@@ -297,4 +305,4 @@ fn escaped(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kitbag_model::{OrgId, Override, OverrideKey, ToolsetId};
 use kitbag_python::Workers;
 use kitbag_store::Store;
-use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use adopt::Adoption;
 pub(crate) use artifact::LARGEST as LARGEST_PAGE;
@@ -59,9 +59,6 @@ use crate::recent::Recent;
 use crate::servers::Servers;
 use crate::storage::Storage;
 
-/// So many imports are worked on at a time.
-const IMPORTS: usize = 2;
-
 type Turns = HashMap<(OrgId, ToolsetId), Arc<tokio::sync::Mutex<()>>>;
 
 type Overrides = Vec<(OverrideKey, Override)>;
@@ -72,8 +69,6 @@ pub(crate) struct Toolsets {
     storage: Storage,
     store: Store,
     turns: Arc<Mutex<Turns>>,
-    /// An import holds its bundle in memory: so many do at once, the others wait.
-    at_once: Arc<Semaphore>,
     workers: Workers,
     events: Events,
     describing: Describing,
@@ -92,12 +87,10 @@ impl Toolsets {
         servers: Servers,
         containers: Containers,
     ) -> Self {
-        let at_once = Arc::new(Semaphore::new(IMPORTS));
         Self {
             storage,
             store,
             turns: Arc::default(),
-            at_once,
             workers,
             events,
             describing: Describing::default(),
@@ -129,11 +122,6 @@ impl Toolsets {
         if let Err(error) = blocking(move || shelf.forget(&generation)).await {
             tracing::warn!(%error, "files of a toolset that is gone are still in the bucket");
         }
-    }
-
-    /// Waits for a place among those who import.
-    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.at_once).acquire_owned().await.ok()
     }
 
     /// Waits until nobody else in this process changes a toolset. Another process is noticed by its generation.

@@ -5,12 +5,14 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request};
 use super::Staged;
 use crate::api::error::{ApiError, Code};
 use crate::app::App;
+use crate::workspaces::Arriving;
 
 /// A form, whose files are taken one by one.
 pub(crate) struct Form<'a> {
     app: &'a App,
     parts: Multipart,
     left: u64,
+    arriving: Option<Arriving>,
     count: usize,
 }
 
@@ -27,12 +29,22 @@ pub(crate) struct FormFile {
 }
 
 impl<'a> Form<'a> {
-    /// A form whose files may have `most` bytes together.
-    pub(crate) async fn open(app: &'a App, mut request: Request, most: u64) -> Result<Self, ApiError> {
+    /// A form whose files may have `most` bytes together. Those for a workspace are counted while they come, and until the form is let go of.
+    pub(crate) async fn open(
+        app: &'a App,
+        mut request: Request,
+        most: u64,
+        arriving: Option<Arriving>,
+    ) -> Result<Self, ApiError> {
         // The limit is kept here, file by file.
         DefaultBodyLimit::disable().apply(&mut request);
         let parts = Multipart::from_request(request, app).await.map_err(|error| unreadable(&error.body_text()))?;
-        Ok(Self { app, parts, left: most, count: 0 })
+        Ok(Self { app, parts, left: most, arriving, count: 0 })
+    }
+
+    /// What is counted of its files, for whoever has them when the form is over.
+    pub(crate) fn into_arriving(self) -> Option<Arriving> {
+        self.arriving
     }
 
     /// The next file; none at the end.
@@ -51,7 +63,7 @@ impl<'a> Form<'a> {
             let message = format!("the part {field:?} is not a file: it has no file name");
             return Err(ApiError::new(Code::BadRequest, message));
         };
-        let file = self.app.inbox().receive(part, self.left, patience).await?;
+        let file = self.app.inbox().receive(part, self.left, patience, self.arriving.as_mut()).await?;
         self.left = self.left.saturating_sub(file.path().metadata().map_err(ApiError::internal)?.len());
         Ok(Some(FormFile { field, name, file }))
     }

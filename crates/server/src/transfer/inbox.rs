@@ -12,6 +12,7 @@ use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio_stream::{Stream, StreamExt};
 
 use crate::api::error::{ApiError, Code};
+use crate::workspaces::{Arriving, WorkspaceError};
 
 /// Why a file did not arrive.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,15 @@ pub(crate) enum TransferError {
     Unreadable(String),
     #[error("{}: {source}", path.display())]
     Disk { path: PathBuf, source: io::Error },
+    /// The organisation has no room for it.
+    #[error(transparent)]
+    NoRoom(Box<WorkspaceError>),
+}
+
+impl From<WorkspaceError> for TransferError {
+    fn from(error: WorkspaceError) -> Self {
+        Self::NoRoom(Box::new(error))
+    }
 }
 
 impl From<TransferError> for ApiError {
@@ -36,6 +46,7 @@ impl From<TransferError> for ApiError {
                 Self::new(Code::Unavailable, "the disk is full: nothing was kept")
             }
             TransferError::Disk { .. } => Self::internal(error),
+            TransferError::NoRoom(error) => (*error).into(),
         }
     }
 }
@@ -94,12 +105,13 @@ impl Inbox {
         Ok((Staged { path }, file))
     }
 
-    /// Takes a body of at most `most` bytes that may pause for `patience`.
+    /// Takes a body of at most `most` bytes that may pause for `patience`. What is for a workspace is counted while it comes.
     pub(crate) async fn receive<E: std::fmt::Display>(
         &self,
         body: impl Stream<Item = Result<Bytes, E>>,
         most: u64,
         patience: Duration,
+        mut arriving: Option<&mut Arriving>,
     ) -> Result<Staged, TransferError> {
         let (staged, file) = self.create()?;
         let failed = |source| TransferError::Disk { path: staged.path.clone(), source };
@@ -113,6 +125,9 @@ impl Inbox {
             size += part.len() as u64;
             if size > most {
                 return Err(TransferError::TooLarge { most });
+            }
+            if let Some(arriving) = &mut arriving {
+                arriving.came(part.len() as u64)?;
             }
             file.write_all(&part).await.map_err(failed)?;
         }

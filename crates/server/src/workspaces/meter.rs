@@ -60,6 +60,8 @@ struct State {
     elsewhere: u64,
     /// What was added here, and others do not know yet.
     untold: u64,
+    /// What is on its way, and is neither counted as taken nor known to be there already.
+    arriving: u64,
 }
 
 impl Meters {
@@ -137,6 +139,26 @@ impl Meter {
         }
         state.refused = true;
         Err(CasError::NoRoom { wanted: bytes, left, most })
+    }
+
+    /// So much more is on its way for somebody who has `own` of what is already. Whoever is alone is let in, however little room there is.
+    pub(super) fn expect(&self, own: u64, more: u64) -> Result<(), CasError> {
+        let mut state = self.state();
+        let others = state.arriving.saturating_sub(own);
+        if let (Some(most), Some(used)) = (state.most, state.used) {
+            let left = most.saturating_sub(used).saturating_sub(others);
+            if others > 0 && own + more > left {
+                return Err(CasError::NoRoom { wanted: own + more, left, most });
+            }
+        }
+        state.arriving += more;
+        Ok(())
+    }
+
+    /// So much is not on its way any more.
+    pub(super) fn expected(&self, bytes: u64) {
+        let mut state = self.state();
+        state.arriving = state.arriving.saturating_sub(bytes);
     }
 
     fn take(&self, bytes: u64) -> Result<(), CasError> {
@@ -344,6 +366,24 @@ fn hash_of(mut file: &File) -> Result<ContentHash, CasError> {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[tokio::test]
+    async fn what_is_on_its_way_is_counted_but_for_one_who_is_alone() {
+        let chats = tempfile::tempdir().unwrap();
+        let meter = Meter::default();
+        meter.expect(0, 1 << 40).expect("nobody counts without a quota");
+        meter.expected(1 << 40);
+        meter.hold(Some(1_000), Stock { chats: chats.path().to_owned(), shared: None }).await.unwrap();
+        meter.expect(0, 600).unwrap();
+        assert!(matches!(meter.expect(0, 401), Err(CasError::NoRoom { wanted: 401, left: 400, most: 1_000 })));
+        meter.expect(0, 400).expect("there is room for both");
+        assert!(meter.expect(600, 1).is_err(), "and for nothing else");
+        meter.expected(400);
+        meter.expect(600, 5_000).expect("whoever is alone may bring what is there already");
+        assert!(meter.expect(0, 1).is_err());
+        meter.expected(5_600);
+        meter.expect(0, 1_000).unwrap();
+    }
 
     /// A file that is too large for a pack.
     fn large(byte: u8) -> (Vec<u8>, File) {

@@ -4,6 +4,7 @@
 //! active state ([`Lease::restore`]), then changes it, then keeps what came of it ([`Lease::keep`]). Blobs are durable
 //! before the rows that name them; a crash in between leaves blobs that nobody names.
 
+mod arriving;
 mod call;
 mod deletion;
 mod error;
@@ -37,6 +38,7 @@ use crate::rules::{Quota, Rules};
 use crate::storage::Storage;
 use meter::{Meter, Metered, Meters, Stock};
 
+pub(crate) use arriving::Arriving;
 pub(crate) use error::WorkspaceError;
 pub(crate) use lease::Lease;
 use lease::Right;
@@ -120,13 +122,6 @@ impl Workspaces {
     /// Another node keeps so much more for an organisation.
     pub(crate) fn taken_elsewhere(&self, org: &OrgId, bytes: u64) {
         self.meters.taken_elsewhere(org, bytes);
-    }
-
-    /// Says no before files are taken that there is no room for. How much they bring that is not there already is found out when they
-    /// have come.
-    pub(crate) async fn has_room(&self, org: &OrgId) -> Result<(), WorkspaceError> {
-        let (meter, quota) = self.metered(org).await?;
-        meter.check(1).map_err(|error| WorkspaceError::from(error).of_quota(quota.as_ref()))
     }
 
     /// Waits for the right to change a chat's workspace, however long a tool has it.

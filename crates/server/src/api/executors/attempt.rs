@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use kitbag_model::ContentHash;
 use kitbag_model::run::wire::AttemptId;
@@ -14,6 +14,7 @@ use crate::access::executor::OfExecutor;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::{JsonBody, PathOf};
 use crate::app::App;
+use crate::edge::refusing;
 use crate::transfer::stream_blob;
 use crate::workspaces::WorkspaceError;
 
@@ -124,14 +125,18 @@ pub(crate) async fn put_attempt_blob(
     State(app): State<App>,
     of: OfExecutor,
     PathOf(path): PathOf<BlobPath>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, ApiError> {
     let named = app.runs().named(&of.home, &of.executor, attempt(&path.run, &path.attempt)?).await?;
     let hash = content(&path.sha256)?;
     let settings = app.settings();
-    app.workspaces().has_room(&named.org).await?;
-    let staged =
-        app.inbox().receive(body.into_data_stream(), settings.max_upload_bytes, settings.request_timeout).await?;
+    let mut arriving = match app.workspaces().arriving(&named.org, &headers).await {
+        Ok(arriving) => arriving,
+        Err(error) => return Err(refusing(body, error.into()).await),
+    };
+    let (most, patience) = (settings.max_upload_bytes, settings.request_timeout);
+    let staged = app.inbox().receive(body.into_data_stream(), most, patience, Some(&mut arriving)).await?;
     let lease = app.workspaces().look(&named.org, named.chat).await;
     lease.take_files(vec![(staged.path().to_owned(), hash)]).await.map_err(|error| match error {
         WorkspaceError::Cas(kitbag_cas::CasError::Corrupt { .. }) => {

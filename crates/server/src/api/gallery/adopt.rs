@@ -68,7 +68,7 @@ pub(crate) async fn adopt_toolset(
         name: name.map_err(|reason| ApiError::invalid("name", reason))?,
         description: description.transpose().map_err(|reason| ApiError::invalid("description", reason))?,
     };
-    let _place = app.toolsets().place().await;
+    let _place = app.fair().imports.enter(&caller.org).await?;
     let id = app.toolsets().adopt(&caller.org, &slug, &wanted, &caller.author(), app.gallery()).await?;
     app.tools_changed(&caller.org, id.as_str(), "adopt").await;
     let detail = get::detail(&app, &caller.org, &id, true).await?;

@@ -23,6 +23,7 @@ use crate::access::stay::Stay;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::{PathOf, QueryOf};
 use crate::app::App;
+use crate::fair::Share;
 
 /// How often a line is sent that says nothing but that the connection is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -66,6 +67,7 @@ pub(crate) async fn run_events(
     QueryOf(query): QueryOf<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    let share = app.fair().streams.take(&caller.org, &caller.who)?;
     let run = path.seen(&app, &caller.org, caller.audience()).await?;
     let named =
         query.after.as_deref().or_else(|| only(&headers, &axum::http::HeaderName::from_static("last-event-id")));
@@ -79,7 +81,7 @@ pub(crate) async fn run_events(
         Some(other) => return Err(ApiError::invalid("follow", format!("must be true or false, not {other:?}"))),
     };
     let (sender, receiver) = mpsc::channel(ON_THE_WAY);
-    let follower = Follower { app, stay, org: caller.org, run: run.id, after, follow };
+    let follower = Follower { app, stay, org: caller.org, run: run.id, after, follow, _share: share };
     tokio::spawn(follower.pass_on(sender));
     let stream = ReceiverStream::new(receiver);
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
@@ -93,6 +95,8 @@ struct Follower {
     run: RunId,
     after: u64,
     follow: bool,
+    /// Its place among those who listen.
+    _share: Share,
 }
 
 impl Follower {

@@ -1,15 +1,17 @@
 //! `POST /v1/orgs/{org}/skills/check`
 
 use axum::Json;
+use axum::extract::{Request, State};
 use kitbag_formats::bundle::{Finding, made_skill};
 use kitbag_formats::skill::Bundle;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::access::caller::MayUse;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::LargeJsonBody;
+use crate::app::App;
 
 /// How many bytes a body with one skill may have: one of the largest size in base64, and some.
 pub(crate) const LARGEST: usize = 24 << 20;
@@ -52,11 +54,16 @@ impl SkillProblem {
     responses((status = 200, body = SkillProblems), (status = "4XX", body = ErrorBody), (status = "5XX", body = ErrorBody)),
 )]
 pub(crate) async fn check_skill(
-    _caller: MayUse,
-    LargeJsonBody(body): LargeJsonBody<Map<String, Value>, LARGEST>,
+    State(app): State<App>,
+    caller: MayUse,
+    request: Request,
 ) -> Result<Json<SkillProblems>, ApiError> {
+    let LargeJsonBody { body, place } = LargeJsonBody::<_, LARGEST>::read(&app, &caller.org, request).await?;
     // A large one takes a while to look through.
-    let looked = tokio::task::spawn_blocking(move || problems(&Value::Object(body)));
+    let looked = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        problems(&Value::Object(body))
+    });
     let problems = looked.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
     Ok(Json(SkillProblems { problems }))
 }

@@ -41,7 +41,7 @@ pub(super) async fn arrive(app: &App, org: &OrgId, request: Request) -> Result<A
     match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "application/zip" | "application/x-zip-compressed" | "application/octet-stream" => {
             let body = request.into_body().into_data_stream();
-            let file = app.inbox().receive(body, Limits::BUNDLE.packed, app.settings().request_timeout).await?;
+            let file = app.inbox().receive(body, Limits::BUNDLE.packed, app.settings().request_timeout, None).await?;
             Ok(Arrived { file, source_type: SourceType::Zip, source_ref: None, only: None })
         }
         "multipart/form-data" => {
@@ -100,7 +100,7 @@ async fn fetch(app: &App, org: &OrgId, url: &Url) -> Result<Staged, ApiError> {
 }
 
 async fn from_form(app: &App, request: Request) -> Result<(Staged, Option<String>), ApiError> {
-    let mut form = Form::open(app, request, Limits::BUNDLE.packed).await?;
+    let mut form = Form::open(app, request, Limits::BUNDLE.packed, None).await?;
     let mut found = None;
     while let Some(one) = form.next().await? {
         if one.field != "file" || found.is_some() {

@@ -1,7 +1,7 @@
 //! `POST /v1/orgs/{org}/toolsets`
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
 use super::ToolsetDetail;
@@ -25,9 +25,11 @@ use crate::app::App;
 pub(crate) async fn create_toolset(
     State(app): State<App>,
     caller: MayManage,
-    LargeJsonBody(body): LargeJsonBody<ToolsetBody, LARGEST>,
+    request: Request,
 ) -> Result<(StatusCode, Json<ToolsetDetail>), ApiError> {
-    let _place = app.toolsets().place().await;
+    let LargeJsonBody { body, place: _body } =
+        LargeJsonBody::<ToolsetBody, LARGEST>::read(&app, &caller.org, request).await?;
+    let _place = app.fair().imports.enter(&caller.org).await?;
     let id = app.toolsets().create(&caller.org, caller.author(), body.read()).await?;
     app.tools_changed(&caller.org, id.as_str(), "create").await;
     let detail = detail(&app, &caller.org, &id, true).await?;

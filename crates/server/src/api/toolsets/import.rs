@@ -21,6 +21,7 @@ use crate::access::caller::MayManage;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::input::QueryOf;
 use crate::app::App;
+use crate::edge::refusing;
 use crate::toolsets::{Import, Imported, Parcel, PlannedLaunch, ShownImages, VersionChange};
 use crate::transfer::Staged;
 
@@ -202,6 +203,10 @@ pub(crate) async fn import_toolset(
     QueryOf(query): QueryOf<ImportQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    let _arrival = match app.fair().arrivals.take(&caller.org, &caller.who) {
+        Ok(arrival) => arrival,
+        Err(error) => return Err(refusing(request.into_body(), error).await),
+    };
     let Arrived { file, source_type, source_ref, only } = arrive(&app, &caller.org, request).await?;
     let source_type = match query.source_type.as_deref() {
         None => source_type,
@@ -245,7 +250,7 @@ async fn install(
     options: Options,
 ) -> Result<Response, ApiError> {
     let (dry_run, trust) = (how.dry_run, how.trust);
-    let _place = app.toolsets().place().await;
+    let _place = app.fair().imports.enter(&caller.org).await?;
     let opened = {
         // The last part of where it came from: a toolset gets its id from it where nothing in the file says one.
         let name = how.source_ref.as_deref().and_then(|from| from.split(['?', '#']).next()?.rsplit('/').next());

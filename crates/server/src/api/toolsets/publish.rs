@@ -41,7 +41,7 @@ pub(crate) async fn publish_toolset(
     let id = path.id()?;
     let slug: PublicSlug = body.public_slug.parse().map_err(|reason| ApiError::invalid("publicSlug", reason))?;
     // Its bundle is held in memory for a moment, like one that is imported.
-    let _place = app.toolsets().place().await;
+    let _place = app.fair().imports.enter(&caller.org).await?;
     let rooms = (app.inbox(), app.gallery());
     app.toolsets().publish(&caller.org, &id, slug, caller.author(), rooms).await?;
     app.tools_changed(&caller.org, id.as_str(), "publish").await;

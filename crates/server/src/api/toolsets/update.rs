@@ -1,7 +1,7 @@
 //! `PUT /v1/orgs/{org}/toolsets/{id}`
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 
 use super::body::{LARGEST, ToolsetBody};
 use super::get::detail;
@@ -28,10 +28,12 @@ pub(crate) async fn update_toolset(
     State(app): State<App>,
     caller: MayManage,
     PathOf(path): PathOf<ToolsetPath>,
-    LargeJsonBody(body): LargeJsonBody<ToolsetBody, LARGEST>,
+    request: Request,
 ) -> Result<Json<ToolsetDetail>, ApiError> {
     let id = path.id()?;
-    let _place = app.toolsets().place().await;
+    let LargeJsonBody { body, place: _body } =
+        LargeJsonBody::<ToolsetBody, LARGEST>::read(&app, &caller.org, request).await?;
+    let _place = app.fair().imports.enter(&caller.org).await?;
     let edited = app.toolsets().update(&caller.org, caller.author(), &id, body.read()).await?;
     if edited == Edited::Replaced {
         app.calls().end_toolset(&caller.org, id.as_str(), "replaced").await;

@@ -42,6 +42,7 @@ pub(crate) async fn turn_events(
     QueryOf(query): QueryOf<TurnEventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    let share = app.fair().streams.take(&caller.org, &caller.who)?;
     let (chat, id) = (path.chat()?, path.turn()?);
     let turn = app.turns().find(&caller.org, chat, id).ok_or_else(|| path.not_found())?;
     // A browser that has heard nothing may say so with a header without a number.
@@ -49,5 +50,5 @@ pub(crate) async fn turn_events(
     let named = query.after.as_deref().or(header);
     let wrong = |_| ApiError::invalid("after", "must be a number of an event");
     let after = named.map(|text| text.parse().map_err(wrong)).transpose()?.unwrap_or(0);
-    Ok(follow(turn, after, stay))
+    Ok(follow(turn, after, stay, share))
 }

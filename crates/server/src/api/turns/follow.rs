@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::access::stay::Stay;
+use crate::fair::Share;
 use crate::turns::{Entry, Turn};
 
 /// How often a line is sent that says nothing but that the connection is alive.
@@ -18,10 +19,13 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// So many events are on their way to one listener.
 const ON_THE_WAY: usize = 64;
 
-/// Follows a turn from behind a number on, for as long as the listener may hear it.
-pub(super) fn follow(turn: Arc<Turn>, after: u64, stay: Stay) -> Response {
+/// Follows a turn from behind a number on, for as long as the listener may hear it. It has its place among those who listen until then.
+pub(super) fn follow(turn: Arc<Turn>, after: u64, stay: Stay, share: Share) -> Response {
     let (sender, receiver) = mpsc::channel(ON_THE_WAY);
-    tokio::spawn(pass_on(turn, after, stay, sender));
+    tokio::spawn(async move {
+        pass_on(turn, after, stay, sender).await;
+        drop(share);
+    });
     Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
 }
 

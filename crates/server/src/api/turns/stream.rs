@@ -94,6 +94,8 @@ pub(crate) async fn stream(
         return Err(ApiError::invalid("system", format!("must have at most {MOST_SYSTEM} characters")));
     }
     let thinking = body.thinking.map(Thinking::from);
+    // Before it begins: a turn that nobody could follow would only cost.
+    let share = app.fair().streams.take(&caller.org, &caller.who)?;
     // Who may change the lists is not bound by them; an agent's token is.
     let lists = if caller.manages { None } else { Some(app.lists_of(&caller.org).await?) };
     let (audience, org) = (caller.audience(), caller.org.clone());
@@ -105,7 +107,7 @@ pub(crate) async fn stream(
         async move { app.begin_turn(&org, ask, of_turn).await }
     }));
     let turn = asking.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-    Ok(follow(turn, 0, stay))
+    Ok(follow(turn, 0, stay, share))
 }
 
 fn begin(content: Option<Value>, parent: Option<Option<String>>, message: Option<String>) -> Result<Begin, ApiError> {

@@ -14,6 +14,7 @@ use crate::access::caller::MayUse;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::PathOf;
 use crate::app::App;
+use crate::edge::refusing;
 
 /// A file that was written.
 #[derive(Serialize, ToSchema)]
@@ -45,9 +46,13 @@ pub(crate) async fn put_workspace_file(
 ) -> Result<(StatusCode, Json<WrittenView>), ApiError> {
     let (chat, path) = (at.chat()?, at.path()?);
     let settings = app.settings();
-    app.workspaces().has_room(&caller.org).await?;
+    let mut arriving = match app.workspaces().arriving(&caller.org, &headers).await {
+        Ok(arriving) => arriving,
+        Err(error) => return Err(refusing(body, error.into()).await),
+    };
     let body = body.into_data_stream();
-    let staged = app.inbox().receive(body, settings.max_upload_bytes, settings.request_timeout).await?;
+    let (most, patience) = (settings.max_upload_bytes, settings.request_timeout);
+    let staged = app.inbox().receive(body, most, patience, Some(&mut arriving)).await?;
     let lease = app.workspaces().edit(&caller.org, chat).await?;
     let current = current_entry(&lease, chat, &path, &headers).await?;
     let written = path.clone();

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header;
-use kitbag_formats::archive::{self, Archive, ArchiveError};
-use kitbag_model::{ChatId, WorkPath};
+use kitbag_formats::archive::{self, Archive, ArchiveError, Entry};
+use kitbag_model::{ChatId, OrgId, WorkPath};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -15,8 +15,9 @@ use crate::api::chats::ChatPath;
 use crate::api::error::{ApiError, Code, ErrorBody};
 use crate::api::input::{PathOf, QueryOf};
 use crate::app::{App, Settings};
+use crate::edge::refusing;
 use crate::transfer::Form;
-use crate::workspaces::Upload;
+use crate::workspaces::{Arriving, Upload};
 
 /// Where to, and what about names that are taken.
 #[derive(Deserialize, IntoParams)]
@@ -37,6 +38,8 @@ const LARGEST_ARCHIVE: u64 = 256 << 20;
 struct Arrived {
     folders: Vec<WorkPath>,
     files: Vec<Upload>,
+    /// What is counted of them until they are in the workspace.
+    _arriving: Option<Arriving>,
 }
 
 /// A form with files.
@@ -92,11 +95,16 @@ pub(crate) async fn upload_workspace_files(
     }
     // Before the files are taken: nobody wants to wait for them to hear that there is no such chat.
     app.store().read(&caller.org).await?.chat(chat).await?.ok_or_else(|| path.not_found())?;
-    app.workspaces().has_room(&caller.org).await?;
+    let arriving = match app.workspaces().arriving(&caller.org, request.headers()).await {
+        Ok(arriving) => arriving,
+        Err(error) => return Err(refusing(request.into_body(), error.into()).await),
+    };
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let arrived = match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        "multipart/form-data" => from_form(&app, request, &folder).await?,
-        "application/zip" | "application/x-zip-compressed" => unpack(&app, request.into_body(), folder).await?,
+        "multipart/form-data" => from_form(&app, request, &folder, arriving).await?,
+        "application/zip" | "application/x-zip-compressed" => {
+            unpack(&app, &caller.org, request.into_body(), folder, arriving).await?
+        }
         _ => {
             let message = "the files must come as multipart/form-data, or as a ZIP with Content-Type: application/zip";
             return Err(ApiError::new(Code::UnsupportedMediaType, message));
@@ -129,8 +137,8 @@ async fn keep(
     Ok(Json(Uploaded { files, manifest_id: manifest.id.to_string() }))
 }
 
-async fn from_form(app: &App, request: Request, folder: &str) -> Result<Arrived, ApiError> {
-    let mut form = Form::open(app, request, app.settings().max_upload_bytes).await?;
+async fn from_form(app: &App, request: Request, folder: &str, arriving: Arriving) -> Result<Arrived, ApiError> {
+    let mut form = Form::open(app, request, app.settings().max_upload_bytes, Some(arriving)).await?;
     let mut files = Vec::new();
     while let Some(one) = form.next().await? {
         let path = WorkPath::below(folder, &one.name).map_err(|reason| {
@@ -138,19 +146,30 @@ async fn from_form(app: &App, request: Request, folder: &str) -> Result<Arrived,
         })?;
         files.push(Upload { path, file: one.file, executable: None });
     }
-    Ok(Arrived { folders: Vec::new(), files })
+    Ok(Arrived { folders: Vec::new(), files, _arriving: form.into_arriving() })
 }
 
-async fn unpack(app: &App, body: Body, folder: String) -> Result<Arrived, ApiError> {
+async fn unpack(
+    app: &App,
+    org: &OrgId,
+    body: Body,
+    folder: String,
+    mut arriving: Arriving,
+) -> Result<Arrived, ApiError> {
     let settings = app.settings();
     let most = settings.max_upload_bytes.min(LARGEST_ARCHIVE);
-    let packed = app.inbox().receive(body.into_data_stream(), most, settings.request_timeout).await?;
+    let patience = settings.request_timeout;
+    let packed = app.inbox().receive(body.into_data_stream(), most, patience, Some(&mut arriving)).await?;
+    let place = app.fair().archives.enter(org).await?;
     let (inbox, limits) = (app.inbox().clone(), limits(settings));
     let done = tokio::task::spawn_blocking(move || {
+        // In here: it goes on when whoever asked goes away, and so does what it takes.
+        let _place = place;
         let bytes = std::fs::read(packed.path()).map_err(ApiError::internal)?;
         let archive = Archive::open(&bytes, &limits).map_err(refused)?;
         // All of it, before the first file is written.
         archive.verify().map_err(refused)?;
+        arriving.came(archive.entries().iter().map(Entry::size).sum())?;
         let below = |path: &WorkPath| {
             WorkPath::below(&folder, path.as_str()).map_err(|reason| ApiError::invalid("folder", reason))
         };
@@ -161,7 +180,7 @@ async fn unpack(app: &App, body: Body, folder: String) -> Result<Arrived, ApiErr
             files.push(Upload { path: below(entry.path())?, file, executable: Some(entry.executable()) });
         }
         let folders = archive.folders().iter().map(below).collect::<Result<_, _>>()?;
-        Ok(Arrived { folders, files })
+        Ok(Arrived { folders, files, _arriving: Some(arriving) })
     });
     done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }

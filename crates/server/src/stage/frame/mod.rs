@@ -16,14 +16,14 @@ use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::Stage;
 use super::grants::Grant;
+use crate::fair::Share;
 
-/// So many connections go through one frame at a time: it must leave room for the others.
-const MOST_OF_ONE: usize = 64;
+/// After so many seconds somebody who was one too many may try again: pages load in less.
+const AGAIN: &str = "5";
 
 /// How long a port may take to answer a knock.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,18 +32,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Held while something goes through: a place among the connections, and the grant, which lasts as long.
-type Hold = Arc<(OwnedSemaphorePermit, Arc<Grant>)>;
+type Hold = Arc<(Share, Arc<Grant>)>;
 
 pub(super) async fn answer(stage: &Stage, grant: &Arc<Grant>, port: u16, request: Request) -> Response<Body> {
     if matches!(*request.method(), Method::CONNECT | Method::TRACE) {
         return stage.plain(StatusCode::METHOD_NOT_ALLOWED, "This method is not passed on.");
     }
-    // Each of its connections holds the grant; so do the list of grants, and we.
-    let own = Arc::strong_count(grant).saturating_sub(2);
-    let Some(permit) = stage.place_for_a_frame().filter(|_| own < MOST_OF_ONE) else {
-        return stage.plain(StatusCode::SERVICE_UNAVAILABLE, "Too many frames are busy. Try again.");
+    let Some(share) = stage.place_for_a_frame(grant) else {
+        let mut response = stage.plain(StatusCode::TOO_MANY_REQUESTS, "Too many frames are busy. Try again.");
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(AGAIN));
+        return response;
     };
-    let hold: Hold = Arc::new((permit, Arc::clone(grant)));
+    let hold: Hold = Arc::new((share, Arc::clone(grant)));
     let connecting = stage.connector().connect(&grant.org, grant.chat, port);
     let stream = match timeout(CONNECT_TIMEOUT, connecting).await {
         Ok(Ok(stream)) => stream,

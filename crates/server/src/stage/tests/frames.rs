@@ -11,7 +11,7 @@ use axum::extract::Request;
 use axum::http::{Response, StatusCode, header};
 use axum::routing::{any, get, post};
 use hyper_util::rt::TokioIo;
-use kitbag_model::ChatId;
+use kitbag_model::{ChatId, OrgId};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -243,7 +243,8 @@ async fn one_frame_leaves_room_for_others() {
         assert!(read_until(&mut stream, "\r\n\r\n").await.starts_with("HTTP/1.1 101 "));
         streams.push(stream);
     }
-    assert_eq!(theatre.get(&host, "/name").await.status, 503);
+    let refused = theatre.get(&host, "/name").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, vec!["5"]));
     let other = ChatId::generate();
     theatre.listen(other, 3000, upstream("two").await);
     let other = theatre.show(other, &plan("frame", json!({"port": 3000})));
@@ -252,11 +253,30 @@ async fn one_frame_leaves_room_for_others() {
     last.shutdown().await.unwrap();
     // When the end has come back, both sides are done; what held the place lets go right after.
     assert_eq!(last.read(&mut [0; 1]).await.unwrap(), 0);
-    let mut status = 503;
-    while status == 503 {
+    let mut status = 429;
+    while status == 429 {
         status = theatre.get(&host, "/name").await.status;
     }
     assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn one_organisation_leaves_frames_for_others() {
+    let theatre = Theatre::open(|_| ()).await;
+    let theirs: OrgId = "acme".parse().expect("an id");
+    let grant = |org: &OrgId| {
+        let shown = theatre.app.stage().present(org, ChatId::generate(), "call", &plan("frame", json!({"port": 3000})));
+        let url = shown["config"]["url"].as_str().expect("an address").to_owned();
+        url.split('/').nth(2).expect("a host").to_owned()
+    };
+    let frames = theatre.app.stage().frames();
+    let take = |at: usize| frames.take(&theirs, &format!("frame {at}")).ok();
+    let held: Vec<_> = (0..).map_while(take).collect();
+    assert_eq!(held.len(), 256, "half of all");
+    let refused = theatre.get(&grant(&theirs), "/").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, vec!["5"]));
+    let other = theatre.get(&grant(&"bolt".parse().expect("an id")), "/").await;
+    assert_eq!(other.status, 502, "nothing listens there, which was looked for");
 }
 
 #[tokio::test]

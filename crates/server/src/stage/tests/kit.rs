@@ -22,25 +22,25 @@ use crate::stage::Connector;
 type Ports = Arc<Mutex<HashMap<(ChatId, u16), SocketAddr>>>;
 
 /// A running server.
-pub(super) struct Theatre {
-    pub(super) app: App,
-    pub(super) address: SocketAddr,
-    pub(super) org: OrgId,
-    pub(super) chat: ChatId,
+pub(crate) struct Theatre {
+    pub(crate) app: App,
+    pub(crate) address: SocketAddr,
+    pub(crate) org: OrgId,
+    pub(crate) chat: ChatId,
     ports: Ports,
     _database: TestDatabase,
 }
 
 /// What a server answered.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) head: String,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub(super) fn header(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn header(&self, name: &str) -> Vec<&str> {
         let of = |line: &'_ str| -> Option<(String, usize)> {
             let (key, _) = line.split_once(':')?;
             Some((key.to_ascii_lowercase(), key.len() + 1))
@@ -51,7 +51,7 @@ impl Answer {
 }
 
 impl Theatre {
-    pub(super) async fn open(change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) async fn open(change: impl FnOnce(&mut Settings)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let theatre = Self::make(address, change).await;
@@ -63,7 +63,7 @@ impl Theatre {
     }
 
     /// One that does not listen.
-    pub(super) async fn closed() -> Self {
+    pub(crate) async fn closed() -> Self {
         Self::make(SocketAddr::from(([127, 0, 0, 1], 8700)), |_| ()).await
     }
 
@@ -116,27 +116,27 @@ impl Theatre {
     }
 
     /// Lets a port of a chat be one of the test's servers.
-    pub(super) fn listen(&self, chat: ChatId, port: u16, address: SocketAddr) {
+    pub(crate) fn listen(&self, chat: ChatId, port: u16, address: SocketAddr) {
         self.ports.lock().expect("no test panics here").insert((chat, port), address);
     }
 
     /// The host, with the port, under which a plan is shown.
-    pub(super) fn show(&self, chat: ChatId, plan: &RenderPlan) -> String {
+    pub(crate) fn show(&self, chat: ChatId, plan: &RenderPlan) -> String {
         let shown = self.app.stage().present(&self.org, chat, "call", plan);
         let url = shown["config"]["url"].as_str().unwrap_or_else(|| panic!("{shown}"));
         url.split('/').nth(2).expect("a host").to_owned()
     }
 
-    pub(super) async fn connect(&self) -> TcpStream {
+    pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.expect("a connection to the server")
     }
 
-    pub(super) async fn get(&self, host: &str, path: &str) -> Answer {
+    pub(crate) async fn get(&self, host: &str, path: &str) -> Answer {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).await
     }
 
     /// Sends a request, whose connection ends with the answer.
-    pub(super) async fn send(&self, request: &str) -> Answer {
+    pub(crate) async fn send(&self, request: &str) -> Answer {
         let mut stream = self.connect().await;
         stream.write_all(request.as_bytes()).await.expect("the server takes the request");
         let mut bytes = Vec::new();
@@ -147,7 +147,7 @@ impl Theatre {
 }
 
 /// Reads an answer from its bytes; parts of a body that comes in parts are put together.
-pub(super) fn parse(bytes: &[u8]) -> Answer {
+pub(crate) fn parse(bytes: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
@@ -165,7 +165,7 @@ pub(super) fn parse(bytes: &[u8]) -> Answer {
 }
 
 /// Reads until what was read so far has `wanted` in it.
-pub(super) async fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
+pub(crate) async fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
     let mut read = Vec::new();
     while !String::from_utf8_lossy(&read).contains(wanted) {
         let mut part = [0; 4096];

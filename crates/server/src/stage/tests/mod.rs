@@ -2,7 +2,7 @@
 
 mod browser;
 mod frames;
-mod kit;
+pub(crate) mod kit;
 mod pages;
 
 use kitbag_model::RenderPlan;
