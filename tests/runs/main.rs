@@ -12,6 +12,7 @@ mod kit;
 mod machine;
 mod machines;
 mod many;
+mod nodes;
 mod pairing;
 mod restarting;
 mod shown;

@@ -31,6 +31,18 @@ pub trait Blobs: Send + Sync {
     /// Whether the blob is there and will be, so that nobody need bring it.
     fn contains(&self, hash: &ContentHash) -> Result<bool, CasError>;
 
+    /// Those of these that are nowhere, looked for anew. Nobody need bring the others: what may be taken away where it lies is brought
+    /// to where it stays.
+    fn missing(&self, hashes: &[ContentHash]) -> Result<Vec<ContentHash>, CasError> {
+        let mut missing = Vec::new();
+        for hash in hashes {
+            if !self.contains(hash)? {
+                missing.push(*hash);
+            }
+        }
+        Ok(missing)
+    }
+
     /// All of its bytes, which have its hash.
     fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, CasError>;
 

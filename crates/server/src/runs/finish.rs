@@ -79,8 +79,8 @@ impl AgentRuns {
         let had_files = files.is_some();
         let (over, manifest, unkept) = match lease.finish_run(ended(files)).await {
             Ok((over, manifest)) => (over, manifest, None),
-            // An answer is worth more than the files: it is not lost because they cannot be kept.
-            Err(RunEndError::Workspace(error)) if had_files && is_about_files(&error) => {
+            // An answer is worth more than the files: it is not lost because they are.
+            Err(RunEndError::Workspace(error)) if had_files && are_lost(&error) => {
                 let (over, manifest) = lease.finish_run(ended(None)).await?;
                 (over, manifest, Some(format!("the files that it left could not be kept: {error}")))
             }
@@ -173,10 +173,8 @@ impl AgentRuns {
     }
 }
 
-fn is_about_files(error: &WorkspaceError) -> bool {
-    matches!(
-        error,
-        WorkspaceError::NoRoom(_)
-            | WorkspaceError::Cas(CasError::Missing { .. } | CasError::Limit { .. } | CasError::NoRoom { .. })
-    )
+/// Whether files are lost for good: what they hold is nowhere. Everything else may pass, be it that the bucket is away or that there is no room,
+/// and whoever has been acknowledged clears the only folder that has them.
+fn are_lost(error: &WorkspaceError) -> bool {
+    matches!(error, WorkspaceError::Cas(CasError::Missing { .. }))
 }

@@ -212,6 +212,11 @@ impl Blobs for Metered {
         self.blobs.contains(hash)
     }
 
+    fn missing(&self, hashes: &[ContentHash]) -> Result<Vec<ContentHash>, CasError> {
+        // What is brought again was counted when it came: to refuse it would lose it.
+        self.blobs.missing(hashes)
+    }
+
     fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, CasError> {
         self.blobs.read(hash)
     }

@@ -54,18 +54,13 @@ impl Lease {
         Ok(self.missing_in(hashes).await?.0)
     }
 
-    /// The same, and the generation of blobs that those which are here are relied on in.
+    /// The same, and the generation of blobs that those which are here are relied on in. Whoever is told that something is missing
+    /// gives it up, so it is looked for wherever another node may have put it.
     async fn missing_in(&self, hashes: Vec<ContentHash>) -> Result<(Vec<ContentHash>, Option<u64>), WorkspaceError> {
         self.work(move |workspace, _| {
             let blobs = workspace.blobs();
             let generation = blobs.generation();
-            let mut missing = Vec::new();
-            for hash in hashes {
-                if !blobs.contains(&hash)? {
-                    missing.push(hash);
-                }
-            }
-            Ok((missing, generation))
+            Ok((blobs.missing(&hashes)?, generation))
         })
         .await
     }

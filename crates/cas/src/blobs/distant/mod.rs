@@ -5,6 +5,7 @@
 //! lies in older ones; a writer relies only on what lies in the generation that it writes into, or on what rows name. So nobody
 //! relies on what somebody else, however slow, is about to take away (docs/decisions/bytes-in-a-bucket.md).
 
+mod again;
 mod known;
 mod sweep;
 #[cfg(test)]
@@ -197,6 +198,10 @@ impl Blobs for DistantBlobs {
         }
         self.ensure_listed()?;
         Ok(self.known().is_relied_on(hash))
+    }
+
+    fn missing(&self, hashes: &[ContentHash]) -> Result<Vec<ContentHash>, CasError> {
+        self.secure(hashes)
     }
 
     fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, CasError> {
