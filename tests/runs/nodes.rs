@@ -67,6 +67,13 @@ impl Installation {
         Answer::of(put.body(CONTENT)).await.expect(204);
     }
 
+    /// Collects what nobody needs and is older than an hour: nothing is.
+    async fn collect_at(&self, which: usize) {
+        let path = format!("{CHATS}/{}/workspace/gc", self.chat);
+        let done = self.servers[which].post(&path, &json!({ "graceSeconds": 3600 })).await.expect(200);
+        assert_eq!(done["blobs"], 0, "{done}");
+    }
+
     /// Says that it ended, and what it left.
     async fn say_the_end(&mut self) {
         let files = BTreeMap::from([("notes.txt".parse().unwrap(), beans()), (NAME.parse().unwrap(), file())]);
@@ -119,6 +126,25 @@ async fn an_end_whose_files_cannot_be_looked_for_is_not_acknowledged() {
     }
     all.gate.open();
     all.executor = all.paired.connect(1, &[all.id]).await;
+    all.say_the_end().await;
+    all.has_its_files().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_kept_that_came_before_a_collection() {
+    let mut all = Installation::with_executor_at(0).await;
+    all.put_at(0).await;
+    all.collect_at(0).await;
+    all.say_the_end().await;
+    all.has_its_files().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_ends_at_a_node_that_heard_of_no_collection() {
+    let mut all = Installation::with_executor_at(1).await;
+    assert!(all.is_missing_at(1).await);
+    all.put_at(1).await;
+    all.collect_at(0).await;
     all.say_the_end().await;
     all.has_its_files().await;
 }

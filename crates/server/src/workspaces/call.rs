@@ -37,7 +37,7 @@ impl Lease {
 
     /// Keeps bytes that no state has, durably. Only what names them keeps them from being collected.
     pub(crate) async fn put_blob(&self, hash: ContentHash, bytes: Vec<u8>) -> Result<(), WorkspaceError> {
-        self.work(move |workspace, _| {
+        self.work_in_now(move |workspace, _| {
             let writer = workspace.blobs().writer()?;
             writer.put(&hash, &bytes)?;
             Ok(writer.finish().map(drop)?)

@@ -140,13 +140,14 @@ impl Lease {
     }
 
     /// The same, and the generation that the chat's blobs are written into, where they are shared.
-    async fn active_in(&self) -> Result<(Option<Manifest>, Option<u64>), WorkspaceError> {
-        let active = self.active().await?;
+    pub(super) async fn active_in(&self) -> Result<(Option<Manifest>, Option<u64>), WorkspaceError> {
         let Held { workspaces, org, chat, .. } = &*self.0;
-        match workspaces.storage.is_shared() {
-            true => Ok((active, workspaces.store.read_beside(org).await?.blob_generation(*chat).await?)),
-            false => Ok((active, None)),
-        }
+        // First: what is active after a generation began was not taken away when it did.
+        let generation = match workspaces.storage.is_shared() {
+            true => workspaces.store.read_beside(org).await?.blob_generation(*chat).await?,
+            false => None,
+        };
+        Ok((self.active().await?, generation))
     }
 
     /// Makes sure that the folder is the active state, with what was changed in it since. The active state.
@@ -296,6 +297,10 @@ impl Lease {
     /// Every call waits for this, so it asks the database once and the disk once.
     async fn do_ready_for(&self, message: MessageId) -> Result<Option<Ready>, WorkspaceError> {
         let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
+        let generation = match self.0.workspaces.storage.is_shared() {
+            true => tx.blob_generation(self.0.chat).await?,
+            false => None,
+        };
         let chat = tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
         if !tx.is_on_active_line(self.0.chat, message).await? {
             return Ok(None);
@@ -303,10 +308,6 @@ impl Lease {
         let active = match chat.active_manifest_id {
             Some(id) => tx.manifest(self.0.chat, id).await?,
             None => None,
-        };
-        let generation = match self.0.workspaces.storage.is_shared() {
-            true => tx.blob_generation(self.0.chat).await?,
-            false => None,
         };
         drop(tx);
         let (root, moved) = (root_of(active.as_ref()), self.has_moved());
@@ -543,7 +544,7 @@ impl Lease {
     }
 }
 
-fn root_of(manifest: Option<&Manifest>) -> ContentHash {
+pub(super) fn root_of(manifest: Option<&Manifest>) -> ContentHash {
     manifest.map_or_else(|| tree::empty().root, |manifest| manifest.root)
 }
 

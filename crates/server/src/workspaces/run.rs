@@ -35,7 +35,7 @@ pub(crate) struct Ended {
 impl Lease {
     /// Keeps the content of files that no state has, durably. Each must be what its hash says.
     pub(crate) async fn take_files(&self, files: Vec<(PathBuf, ContentHash)>) -> Result<(), WorkspaceError> {
-        self.work(move |workspace, _| {
+        self.work_in_now(move |workspace, _| {
             let writer = workspace.blobs().writer()?;
             for (path, hash) in files {
                 let failed = |source| CasError::Io { path: path.clone(), source };
@@ -57,7 +57,7 @@ impl Lease {
     /// The same, and the generation of blobs that those which are here are relied on in. Whoever is told that something is missing
     /// gives it up, so it is looked for wherever another node may have put it.
     async fn missing_in(&self, hashes: Vec<ContentHash>) -> Result<(Vec<ContentHash>, Option<u64>), WorkspaceError> {
-        self.work(move |workspace, _| {
+        self.work_in_now(move |workspace, _| {
             let blobs = workspace.blobs();
             let generation = blobs.generation();
             Ok((blobs.missing(&hashes)?, generation))

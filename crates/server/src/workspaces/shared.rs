@@ -11,7 +11,7 @@ use kitbag_cas::{CasError, Nodes};
 use kitbag_model::{ChatId, ContentHash, OrgId};
 use kitbag_store::StoreError;
 
-use super::lease::Collected;
+use super::lease::{Collected, root_of};
 use super::meter::Meter;
 use super::nodes::StoredNodes;
 use super::{Lease, WorkspaceError, Workspaces};
@@ -42,9 +42,10 @@ pub(super) fn open(
     Ok(workspace)
 }
 
-/// Writes into another generation if a collection began it. What the folder's files hold is read again: it may be gone.
+/// Writes into another generation if a collection began it. What the folder's files hold is read again: it may be gone. Who read the
+/// number earlier and comes later changes nothing.
 pub(super) fn follow(workspace: &mut Workspace, nodes: &impl Nodes, root: ContentHash, generation: u64) {
-    if workspace.blobs().generation() != Some(generation) {
+    if workspace.blobs().generation() < Some(generation) {
         workspace.forget_files();
         workspace.blobs().enter(generation, kept(root, nodes));
     }
@@ -56,6 +57,26 @@ fn kept(root: ContentHash, nodes: &impl Nodes) -> HashSet<ContentHash> {
 }
 
 impl Lease {
+    /// Works with the blobs as they are now, wherever they were collected last. For whoever keeps some that no state has, or relies on
+    /// such, and has not restored the folder: any node does that, and only the chat's holder hears of a collection by itself.
+    pub(super) async fn work_in_now<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Workspace, &StoredNodes<'_>) -> Result<T, WorkspaceError> + Send + 'static,
+    ) -> Result<T, WorkspaceError> {
+        if !self.0.workspaces.storage.is_shared() {
+            return self.work(work).await;
+        }
+        let (active, generation) = self.active_in().await?;
+        let root = root_of(active.as_ref());
+        self.work(move |workspace, nodes| {
+            if let Some(generation) = generation {
+                follow(workspace, nodes, root, generation);
+            }
+            work(workspace, nodes)
+        })
+        .await
+    }
+
     /// The collection of what several servers share. Everything about rows is one transaction, which those wait for who would keep a
     /// state, and which begins a new generation: they then notice that what they relied on may be gone.
     pub(super) async fn collect_shared(&self, grace: Duration) -> Result<Collected, WorkspaceError> {
