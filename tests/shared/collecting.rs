@@ -1,6 +1,9 @@
 //! Collecting what nobody needs, of a chat that goes from one server to another.
 
+use std::time::Duration;
+
 use kitbag_testkit::{Server, TestDatabase};
+use serde_json::{Value, json};
 
 use crate::kit::{Chat, installation, node};
 
@@ -59,22 +62,65 @@ async fn a_chat_comes_back_to_a_folder_whose_state_was_collected() {
     let id = here.id;
     stop(one);
     let other = node(&beside);
-    let there = Chat { server: &other, id };
+    let there = Chat { server: &other, id: id.clone() };
+    // The first that it is asked for: nothing of its folder was looked at yet.
+    assert_eq!(there.collect().await["blobs"], 0);
     assert_eq!(there.read("a.txt").await, Err(404), "nothing names it");
     // It wrote the same before, and remembers it; it must bring it again.
-    for name in ["a.txt", "b.txt", "c.txt"] {
-        there.put(name, format!("left in {name}")).await.expect(201);
-    }
-    assert_eq!(there.text("a.txt").await, "left in a.txt");
+    put_again(&there).await;
     assert_eq!(there.text("d.txt").await, "made meanwhile");
     assert_eq!(folder.list().await.unwrap().len(), 4);
-    there.is_whole().await;
-    // And at a server that has no copies of it.
+    is_at_a_third(&id, &database, other).await;
+}
+
+/// The same without a start in between, which a server that only slept does not need.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_comes_back_to_a_server_that_slept_while_its_state_was_collected() {
+    let (database, _bucket) = installation().await;
+    let beside = database.beside();
+    let (one, other) = (node(&database), node(&beside));
+    let here = Chat::new(&one).await;
+    let there = here.at(&other);
+    leave(&there, &database, &["a.txt", "b.txt", "c.txt"]).await;
+    other.signal(rustix::process::Signal::STOP);
+    assert_eq!(collected(&here).await["blobs"], 3);
+    let id = here.id.clone();
+    stop(one);
+    other.signal(rustix::process::Signal::CONT);
+    let there = Chat { server: &other, id: id.clone() };
+    assert_eq!(collected(&there).await["blobs"], 0);
+    put_again(&there).await;
+    is_at_a_third(&id, &database, other).await;
+}
+
+/// Collects as soon as somebody may hold the chat.
+async fn collected(chat: &Chat<'_>) -> Value {
+    for _ in 0..600 {
+        let answer = chat.server.post(&chat.path("workspace/gc"), &json!({ "graceSeconds": 0 })).await;
+        if answer.status != 503 {
+            return answer.expect(200);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("nobody may hold the chat");
+}
+
+/// Puts the files of [`leave`].
+async fn put_again(chat: &Chat<'_>) {
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        chat.put(name, format!("left in {name}")).await.expect(201);
+    }
+}
+
+/// A server without copies has what another one kept. Nobody looked after it before: that would mend it from the folder of who wrote it.
+async fn is_at_a_third(id: &str, database: &TestDatabase, holder: Server) {
     let elsewhere = database.beside();
     let third = node(&elsewhere);
-    let there = there.at(&third);
-    stop(other);
-    assert_eq!(there.text("b.txt").await, "left in b.txt");
+    stop(holder);
+    let there = Chat { server: &third, id: id.to_owned() };
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        assert_eq!(there.text(name).await, format!("left in {name}"));
+    }
     there.is_whole().await;
 }
 

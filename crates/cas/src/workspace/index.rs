@@ -47,6 +47,8 @@ impl Known {
 pub(super) struct Index {
     pub(super) files: BTreeMap<WorkPath, Known>,
     root: Option<ContentHash>,
+    /// The generation of blobs that the files' content was relied on in when it was saved, where there are any.
+    pub(super) generation: Option<u64>,
 }
 
 impl Index {
@@ -107,7 +109,7 @@ pub(super) fn boot_id() -> [u8; 32] {
     *ContentHash::of(&fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()).as_bytes()
 }
 
-const MAGIC: &[u8; 8] = b"kitbagi2";
+const MAGIC: &[u8; 8] = b"kitbagi3";
 
 fn encode(index: &Index) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 + index.files.len() * 160);
@@ -115,6 +117,8 @@ fn encode(index: &Index) -> Vec<u8> {
     out.extend(boot_id());
     out.push(u8::from(index.root.is_some()));
     out.extend(index.root.map_or([0; 32], |root| *root.as_bytes()));
+    out.push(u8::from(index.generation.is_some()));
+    out.extend(index.generation.unwrap_or_default().to_le_bytes());
     for (path, known) in &index.files {
         out.extend((path.as_str().len() as u16).to_le_bytes());
         out.extend(path.as_str().as_bytes());
@@ -141,6 +145,8 @@ fn decode(bytes: &[u8]) -> Option<Index> {
     let mut input = body.strip_prefix(MAGIC)?.strip_prefix(&boot_id())?;
     let has_root = take::<1>(&mut input)?[0] == 1;
     let root = ContentHash::from_bytes(take::<32>(&mut input)?);
+    let has_generation = take::<1>(&mut input)?[0] == 1;
+    let generation = u64::from_le_bytes(take(&mut input)?);
     let mut files = BTreeMap::new();
     while !input.is_empty() {
         let length = usize::from(u16::from_le_bytes(take(&mut input)?));
@@ -162,7 +168,7 @@ fn decode(bytes: &[u8]) -> Option<Index> {
         };
         files.insert(path, Known { stat, entry: Entry { kind, size, hash }, racy: racy == 1 });
     }
-    Some(Index { files, root: has_root.then_some(root) })
+    Some(Index { files, root: has_root.then_some(root), generation: has_generation.then_some(generation) })
 }
 
 fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {

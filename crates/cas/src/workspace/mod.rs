@@ -221,8 +221,14 @@ impl Workspace {
         self.index.root()
     }
 
+    /// The generation of blobs in which what the files held was relied on when it was written down; none if nothing was.
+    pub fn saved_in(&self) -> Option<u64> {
+        self.index.generation
+    }
+
     /// Writes down what is known of the files, so that the next start need not read them all.
     pub fn save(&mut self) -> Result<(), CasError> {
+        self.index.generation = self.blobs.generation();
         self.index.save(&self.home.join("index"), &self.home.join("tmp"))?;
         disk::remove(&self.home.join(IN_USE)).map_err(CasError::at(&self.home))
     }

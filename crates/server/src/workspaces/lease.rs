@@ -112,7 +112,7 @@ impl Lease {
     }
 
     /// Whether the folder must be made anew, whatever is known of it.
-    fn has_moved(&self) -> bool {
+    pub(super) fn has_moved(&self) -> bool {
         matches!(&self.0.right, Right::Change(_, Some(held)) if held.has_moved())
     }
 

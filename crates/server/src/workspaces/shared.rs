@@ -37,7 +37,11 @@ pub(super) fn open(
         Ok::<_, StoreError>((generation, root))
     };
     let (generation, root) = nodes.runtime.block_on(read)?;
-    let workspace = workspaces.open_workspace(org, chat, generation)?;
+    let mut workspace = workspaces.open_workspace(org, chat, generation)?;
+    // What the files held when this server stopped may have been collected by another one since.
+    if workspace.saved_in() != Some(generation) {
+        workspace.forget_files();
+    }
     workspace.blobs().enter(generation, kept(root.unwrap_or_else(|| tree::empty().root), nodes));
     Ok(workspace)
 }
@@ -95,9 +99,17 @@ impl Lease {
         self.step("nodes gone")?;
         let mut blobs = needed.blobs;
         blobs.extend(besides);
+        let has_moved = self.has_moved();
         let swept = self.change(move |workspace| {
-            // What the folder's files hold stays, too, so they need not be read again.
-            blobs.extend(workspace.known_contents());
+            // Another node may have collected since the files were read: what they hold is no proof that it is there.
+            if has_moved || workspace.blobs().generation() != generation.checked_sub(1) {
+                workspace.forget_files();
+            }
+            // What the folder's files hold stays, too, so they need not be read again; but only what is there can.
+            let known: HashSet<ContentHash> = workspace.known_contents().collect();
+            if !known.is_empty() {
+                blobs.extend(workspace.blobs().list()?.into_iter().filter(|hash| known.contains(hash)));
+            }
             workspace.blobs().enter(generation, blobs.clone());
             workspace.sweep(&|hash| blobs.contains(hash), grace)
         });
