@@ -26,13 +26,13 @@ enum State {
 }
 
 /// A way to the database that can be cut.
-struct Way {
+pub(crate) struct Way {
     folder: tempfile::TempDir,
     state: watch::Sender<State>,
 }
 
 impl Way {
-    fn to(socket: PathBuf) -> Arc<Self> {
+    pub(crate) fn to(socket: PathBuf) -> Arc<Self> {
         let way = Arc::new(Self { folder: tempfile::tempdir().unwrap(), state: watch::Sender::new(State::Open) });
         let listener = UnixListener::bind(way.folder.path().join(".s.PGSQL.5432")).unwrap();
         let state = way.state.clone();
@@ -59,14 +59,22 @@ impl Way {
         way
     }
 
-    fn url(&self, url: &str) -> String {
+    pub(crate) fn cut(&self) {
+        self.state.send_replace(State::Cut);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.state.send_replace(State::Open);
+    }
+
+    pub(crate) fn url(&self, url: &str) -> String {
         let (before, rest) = url.split_once('@').unwrap();
         let (_, name) = rest.split_once('/').unwrap();
         format!("{before}@{}/{name}", self.folder.path().to_str().unwrap().replace('/', "%2F"))
     }
 }
 
-fn socket_of(url: &str) -> PathBuf {
+pub(crate) fn socket_of(url: &str) -> PathBuf {
     let host = url.split_once('@').unwrap().1.split_once('/').unwrap().0;
     Path::new(&host.replace("%2F", "/")).join(".s.PGSQL.5432")
 }
@@ -94,7 +102,7 @@ impl Apart {
     }
 }
 
-async fn all_say_so(servers: &[Server]) {
+pub(crate) async fn all_say_so(servers: &[Server]) {
     for server in servers {
         until("it is not ready", async || (server.get("/readyz").await.status == 503).then_some(())).await;
         let refused = server.get(CHATS).await;
@@ -103,7 +111,7 @@ async fn all_say_so(servers: &[Server]) {
     }
 }
 
-async fn all_are_ready(servers: &[Server]) {
+pub(crate) async fn all_are_ready(servers: &[Server]) {
     for server in servers {
         until("it is ready", async || (server.get("/readyz").await.status == 200).then_some(())).await;
     }
@@ -157,7 +165,11 @@ async fn nodes_whose_database_says_nothing_say_so_and_recover() {
 }
 
 /// Makes a call that waits for a file, which is to be made when the database is away. Its id, and what whoever made it hears.
-async fn until_told(server: &Server, chat: &str, body: serde_json::Value) -> (String, tokio::task::JoinHandle<Answer>) {
+pub(crate) async fn until_told(
+    server: &Server,
+    chat: &str,
+    body: serde_json::Value,
+) -> (String, tokio::task::JoinHandle<Answer>) {
     let request = server.request(Method::POST, &calls(chat)).json(&body);
     let waiting = tokio::spawn(Answer::of(request));
     let id = until("the call is there", async || {

@@ -21,3 +21,4 @@ mod servers;
 mod sessions;
 mod staged;
 mod storm;
+mod unread;

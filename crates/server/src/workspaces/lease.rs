@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use kitbag_cas::blobs::{BlobReader, Blobs};
-use kitbag_cas::tree::{self, NodeMap, Tree};
+use kitbag_cas::tree::{self, NodeError, NodeMap, Tree};
 use kitbag_cas::workspace::{Snapshot, Workspace};
 use kitbag_cas::{CasError, Change, Entry, care};
 use kitbag_model::{ChatId, ContentHash, Manifest, ManifestId, MessageId, NewManifest, OrgId, Source, WorkPath};
@@ -465,11 +465,15 @@ impl Lease {
         let mut besides = tx.call_blobs(self.0.chat).await?;
         besides.extend(tx.run_blobs(self.0.chat).await?);
         drop(tx);
-        let needed = self.work(move |_, nodes| Ok(care::needed(&roots, nodes))).await?;
-        if let Some(problem) = needed.problems.into_iter().next() {
-            // What is below a missing node is not known, so nothing can be said to be unneeded.
-            return Err(CasError::from(problem).into());
-        }
+        let marking = self.work(move |_, nodes| {
+            let mut needed = care::needed(&roots, nodes);
+            match needed.problems.pop() {
+                // What is below a missing node is not known, so nothing can be said to be unneeded.
+                Some(problem) => Err(CasError::from(problem).into()),
+                None => Ok(needed),
+            }
+        });
+        let needed = marking.await?;
         let dead: Vec<ContentHash> =
             kept.iter().map(|(hash, _)| *hash).filter(|hash| !needed.nodes.contains(hash)).collect();
         let mut tx = self.write().await?;
@@ -495,7 +499,13 @@ impl Lease {
         self.work(move |workspace, nodes| {
             // Not what is remembered: what is kept.
             let forgetful = NodeMap::default();
-            let mut needed = care::needed(&roots, &nodes.with(&forgetful));
+            let kept = nodes.with(&forgetful);
+            let mut needed = care::needed(&roots, &kept);
+            // A database that is away says nothing about the states.
+            if let Some(unread) = needed.problems.iter().find(|problem| matches!(problem, NodeError::Unreadable { .. }))
+            {
+                return Err(kept.explain(CasError::from(unread.clone()).into()));
+            }
             needed.blobs.extend(besides);
             let mut problems: Vec<String> = needed.problems.iter().map(ToString::to_string).collect();
             let mut mended = Vec::new();
@@ -532,12 +542,12 @@ impl Lease {
             let Held { workspaces, org, chat, slot, .. } = &*lease.0;
             let mut open = slot.workspace.lock().unwrap_or_else(PoisonError::into_inner);
             slot.nodes.add(&tree::empty().new_nodes).map_err(CasError::from)?;
-            let nodes = StoredNodes { store: &workspaces.store, org, chat: *chat, known: &slot.nodes, runtime };
+            let nodes = StoredNodes::new(&workspaces.store, (org, *chat), &slot.nodes, runtime);
             let workspace = match &mut *open {
                 Some(workspace) => workspace,
                 closed => closed.insert(shared::open(workspaces, org, *chat, &nodes)?),
             };
-            work(workspace, &nodes)
+            work(workspace, &nodes).map_err(|error| nodes.explain(error))
         });
         let done = done.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         done.map_err(|error| error.of_quota(quota.as_ref()))
