@@ -1,16 +1,19 @@
-//! That the end of a call is recorded, however long the database is away. It is kept in memory until then, together with the call's place
+//! That the end of a call is recorded, however long the database is away, and what it names kept, though the bucket may be away for a while. It is kept in memory until then, together with the call's place
 //! in the queue, which bounds how much that can be, and with its chat's lease, so that nothing comes in between.
 //!
 //! Whoever waits for the call need not wait for as long: after a while they are told that its end is not known yet.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kitbag_model::{CallError, CallErrorCode, ChatId, OrgId, ToolCallId};
+use kitbag_cas::CasError;
+use kitbag_model::{CallError, CallErrorCode, ChatId, ContentHash, OrgId, ToolCallId};
 use kitbag_store::StoreError;
 use tokio::time::{Instant, sleep};
 
 use super::Calls;
 use super::live::Live;
+use super::plan::BlobsOf;
 use super::run::RunError;
 use crate::workspaces::WorkspaceError;
 
@@ -37,6 +40,8 @@ impl Calls {
         loop {
             let error = match record().await {
                 Err(error) if error.is_an_absence() || (error.may_pass() && tries < TRIES) => error,
+                // A bucket may be away for longer than a call's place may be held: nothing bounds what would wait for it here.
+                Err(error) if error.is_of_the_bucket() && begun.elapsed() < self.0.nodes.patience() => error,
                 done => return done,
             };
             tries += 1;
@@ -49,6 +54,19 @@ impl Calls {
             sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Keeps bytes of a call's end that its record names. The tool is done, perhaps with something that nobody takes back: its answer is not
+    /// dropped because the bucket is away for a moment.
+    pub(super) async fn keep_bytes(
+        &self,
+        live: &Live,
+        blobs: &BlobsOf<'_>,
+        hash: ContentHash,
+        bytes: Vec<u8>,
+    ) -> Result<(), RunError> {
+        let bytes = Arc::new(bytes);
+        self.until_recorded(live, || async { Ok(blobs.put(hash, Arc::clone(&bytes)).await?) }).await
     }
 
     /// Nobody knows whether a call was recorded: the database went away while it was. It does not run.
@@ -104,6 +122,11 @@ impl RunError {
             Self::Store(StoreError::Unavailable(_) | StoreError::Full)
                 | Self::Workspace(WorkspaceError::Store(StoreError::Unavailable(_) | StoreError::Full))
         )
+    }
+
+    /// Whether the store that has the bytes is away.
+    fn is_of_the_bucket(&self) -> bool {
+        matches!(self, Self::Workspace(WorkspaceError::Cas(CasError::Distant { .. })))
     }
 
     /// Whether trying again may help. Not if somebody else has the chat.

@@ -162,9 +162,9 @@ impl Calls {
                 let blobs = BlobsOf::Chat(&self.0.workspaces, org, *chat);
                 if callable.tool.effective.rendering.value.is_some() {
                     let shown = kitbag_runner::returned(&answer);
-                    Box::pin(self.plan(org, &blobs, call, callable, &shown, &mut outcome)).await?;
+                    Box::pin(self.plan(live, &blobs, call, callable, &shown, &mut outcome)).await?;
                 }
-                self.keep_result(&blobs, answer, &mut outcome).await?;
+                self.keep_result(live, &blobs, answer, &mut outcome).await?;
             }
         }
         Ok(outcome)

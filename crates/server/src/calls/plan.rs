@@ -1,9 +1,12 @@
 //! How the result of a call is shown. What cannot be shown as it was meant is not shown, and the call says why.
 
+use std::sync::Arc;
+
 use kitbag_model::{CallOutcome, ChatId, ContentHash, OrgId, ToolCall};
 use serde_json::Value;
 
 use super::Calls;
+use super::live::Live;
 use super::run::RunError;
 use crate::stage::{Draft, Made, Ports};
 use crate::toolsets::Callable;
@@ -18,7 +21,7 @@ pub(super) enum BlobsOf<'a> {
 }
 
 impl BlobsOf<'_> {
-    pub(super) async fn put(&self, hash: ContentHash, bytes: Vec<u8>) -> Result<(), WorkspaceError> {
+    pub(super) async fn put(&self, hash: ContentHash, bytes: Arc<Vec<u8>>) -> Result<(), WorkspaceError> {
         match self {
             Self::Held(lease) => lease.put_blob(hash, bytes).await,
             Self::Chat(workspaces, org, chat) => workspaces.look(org, *chat).await.put_blob(hash, bytes).await,
@@ -30,13 +33,14 @@ impl Calls {
     /// Makes the plan for a call that went well, and keeps the page that it shows with the chat: the toolset may change later.
     pub(super) async fn plan(
         &self,
-        org: &OrgId,
+        live: &Live,
         blobs: &BlobsOf<'_>,
         call: &ToolCall,
         callable: &Callable,
         result: &Value,
         outcome: &mut CallOutcome,
     ) -> Result<(), RunError> {
+        let org = &live.key.0;
         let Some(rendering) = &callable.tool.effective.rendering.value else { return Ok(()) };
         let made = Made { chat: call.chat_id, tool: Some(&call.tool_id), args: &call.args, result };
         let draft = match Draft::new(rendering, &made) {
@@ -49,7 +53,7 @@ impl Calls {
         if let Some((toolset, path)) = draft.page() {
             match self.0.toolsets.artifact(org, toolset, &path).await {
                 Ok(Some((hash, bytes))) => {
-                    blobs.put(hash, bytes).await?;
+                    self.keep_bytes(live, blobs, hash, bytes).await?;
                     outcome.artifact_sha256 = Some(hash);
                 }
                 Ok(None) => {}

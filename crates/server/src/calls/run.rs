@@ -141,7 +141,7 @@ impl Calls {
             Runs::Mcp { .. } => return Err(RunError::Defect("a server's tool needs no workspace".to_owned())),
         };
         let left_running = ran.left_running;
-        let outcome = self.outcome(org, &lease, &call, callable, ran).await?;
+        let outcome = self.outcome(live, &lease, &call, callable, ran).await?;
         let call = self.record_end(live, &lease, pre.as_ref(), outcome).await?;
         drop(holding);
         drop(lease);
@@ -210,7 +210,7 @@ impl Calls {
     /// What is kept of what came back.
     async fn outcome(
         &self,
-        org: &OrgId,
+        live: &Live,
         lease: &Lease,
         call: &ToolCall,
         callable: &Callable,
@@ -232,8 +232,8 @@ impl Calls {
                     outcome.warnings.push(format!("the result is not what the tool declares: {error}"));
                 }
                 let blobs = BlobsOf::Held(lease);
-                self.plan(org, &blobs, call, callable, &result, &mut outcome).await?;
-                self.keep_result(&blobs, result, &mut outcome).await?;
+                self.plan(live, &blobs, call, callable, &result, &mut outcome).await?;
+                self.keep_result(live, &blobs, result, &mut outcome).await?;
             }
         }
         Ok(outcome)
@@ -241,13 +241,14 @@ impl Calls {
 
     pub(super) async fn keep_result(
         &self,
+        live: &Live,
         blobs: &BlobsOf<'_>,
         result: Value,
         outcome: &mut CallOutcome,
     ) -> Result<(), RunError> {
         let kept = kitbag_runner::keep(result, self.0.settings.max_result_bytes);
         if let Some((hash, bytes)) = kept.blob {
-            Box::pin(blobs.put(hash, bytes)).await?;
+            Box::pin(self.keep_bytes(live, blobs, hash, bytes)).await?;
             outcome.result_sha256 = Some(hash);
         }
         outcome.result = Some(kept.value);

@@ -1,5 +1,7 @@
 //! What a tool call does to a workspace: it holds it, and what it left is kept together with the call's own record.
 
+use std::sync::Arc;
+
 use kitbag_cas::workspace::Snapshot;
 use kitbag_cas::{CasError, Change, tree};
 use kitbag_model::{
@@ -36,7 +38,7 @@ impl Lease {
     }
 
     /// Keeps bytes that no state has, durably. Only what names them keeps them from being collected.
-    pub(crate) async fn put_blob(&self, hash: ContentHash, bytes: Vec<u8>) -> Result<(), WorkspaceError> {
+    pub(crate) async fn put_blob(&self, hash: ContentHash, bytes: Arc<Vec<u8>>) -> Result<(), WorkspaceError> {
         self.work_in_now(move |workspace, _| {
             let writer = workspace.blobs().writer()?;
             writer.put(&hash, &bytes)?;
