@@ -8,4 +8,5 @@ mod keeping;
 mod kit;
 mod leaving;
 mod moving;
+mod placed;
 mod sharing;

@@ -17,6 +17,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use crate::cli::Place;
+use crate::commands::serve::settle_bytes;
 use crate::config::Config;
 use crate::data::{Attempt, DataFolder, Hold, RunningServer, own_file_mode};
 use crate::failure::{Doing, Failure, not_opened};
@@ -70,6 +71,7 @@ impl Client {
 
     async fn inside(place: &Place, folder: &DataFolder, hold: Hold) -> Result<Self, Failure> {
         let config = Config::of_folder(folder, place.config.as_deref())?;
+        settle_bytes(folder, &config.settings)?;
         let store = Store::open(&config.database).await.map_err(not_opened)?;
         // Whoever can open the folder owns what is in it: there is nobody else to ask for a token.
         // Nobody reaches a command, whatever the servers of this configuration say of themselves.

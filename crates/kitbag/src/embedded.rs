@@ -9,7 +9,7 @@ use kitbag_server::{App, NodeSettings, Settings, embedded};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::commands::serve::{bind, open_store};
+use crate::commands::serve::{bind, open_store, settle_bytes};
 use crate::config::Config;
 use crate::data::{DataFolder, Hold, RunningServer};
 use crate::failure::{Doing, Failure};
@@ -32,6 +32,7 @@ impl Embedded {
         hold: Hold,
     ) -> Result<Self, Failure> {
         let config = Config::of_folder(folder, config)?;
+        settle_bytes(folder, &config.settings)?;
         kitbag_server::check_master_key(folder.path(), config.settings.servers.master_key.as_ref())
             .map_err(|error| Failure::wrong_use(error.to_string()))?;
         let store = open_store(&config.database).await?;

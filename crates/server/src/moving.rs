@@ -17,6 +17,7 @@ use kitbag_store::migrate::transfer::{Inventory, Summary, Transfer, TransferErro
 use kitbag_store::{Location, OpenError, Store};
 
 use crate::app::BlobSettings;
+use crate::copies::{Misplaced, check_bytes, settle_bytes};
 use crate::gallery::{self, GalleryError};
 use crate::storage::Storage;
 use crate::toolsets::{Shelf, ShelfError};
@@ -92,6 +93,9 @@ pub enum MoveError {
     /// About files of toolsets or bundles.
     #[error("{0}")]
     Files(String),
+    /// A folder is not for what is to be read or written there.
+    #[error(transparent)]
+    Misplaced(#[from] Misplaced),
     /// Something came out other than it went in.
     #[error("{0} is not the same in both places; run it again, and the source is as it was")]
     Differs(String),
@@ -124,6 +128,8 @@ impl From<GalleryError> for MoveError {
 
 /// Counts what would be moved, and looks whether it could be.
 pub async fn look(from: &Place, to: &Place) -> Result<Moved, MoveError> {
+    check_bytes(&from.data, from.blobs.bucket.is_some())?;
+    check_bytes(&to.data, to.blobs.bucket.is_some())?;
     let mut source = Transfer::open(&from.database).await?;
     let rows = source.summary().await?;
     let inventory = source.inventory().await?;
@@ -147,6 +153,8 @@ pub async fn look(from: &Place, to: &Place) -> Result<Moved, MoveError> {
 
 /// Moves everything, and then compares it.
 pub async fn run(from: &Place, to: &Place, source: Source) -> Result<Moved, MoveError> {
+    check_bytes(&from.data, from.blobs.bucket.is_some())?;
+    settle_bytes(&to.data, to.blobs.bucket.is_some())?;
     if let Location::Sqlite(_) = &to.database {
         // Makes it, with the schema of this program.
         Store::open(&to.database).await?.close().await;

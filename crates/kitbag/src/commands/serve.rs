@@ -40,6 +40,7 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
         tracing::warn!(mode = format!("{mode:o}"), data = %folder.path().display(), "the data folder is open to others; chmod 700");
     }
     let _hold = hold(&folder).await?;
+    settle_bytes(&folder, &config.settings)?;
     // Made now, so that a key that cannot be read is told at the start and not when somebody signs in.
     kitbag_server::check_master_key(folder.path(), config.settings.servers.master_key.as_ref())
         .map_err(|error| Failure::wrong_use(error.to_string()))?;
@@ -90,6 +91,12 @@ pub(crate) async fn run(place: &Place, flags: ServeFlags) -> Result<ExitCode, Fa
     }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Originals must not be taken for copies, nor copies for all that there is.
+pub(crate) fn settle_bytes(folder: &DataFolder, settings: &Settings) -> Result<(), Failure> {
+    kitbag_server::settle_bytes(folder.path(), settings.blobs.bucket.is_some())
+        .map_err(|error| Failure::wrong_use(error.to_string()))
 }
 
 /// One server per data folder. A command may hold it for a moment; a server holds it for good.
