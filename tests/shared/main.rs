@@ -9,4 +9,5 @@ mod kit;
 mod leaving;
 mod moving;
 mod placed;
+mod published;
 mod sharing;

@@ -96,11 +96,16 @@ impl Bundles {
 
     /// Keeps the bytes of a bundle, if they are not there yet.
     pub(super) fn put(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), GalleryError> {
+        if let Some(bucket) = &self.bucket {
+            // A copy here says nothing: it may have come from another bucket.
+            let there = bucket.wait(bucket.read(&hash.to_string()))?;
+            if there.is_some_and(|there| ContentHash::of(&there) == *hash) {
+                return Ok(());
+            }
+            return Ok(bucket.wait(bucket.put_bytes(&hash.to_string(), bytes.to_vec().into()))?);
+        }
         if self.read(hash).is_ok() {
             return Ok(());
-        }
-        if let Some(bucket) = &self.bucket {
-            return Ok(bucket.wait(bucket.put_bytes(&hash.to_string(), bytes.to_vec().into()))?);
         }
         let place = self.place(hash);
         let folder = place.parent().unwrap_or(&self.folder);
