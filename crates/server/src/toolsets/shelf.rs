@@ -50,6 +50,12 @@ fn clear(path: &Path) -> io::Result<()> {
     if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
+/// Makes everything below a folder durable, with one call for all of its files.
+fn sync(path: &Path) -> Result<(), ShelfError> {
+    let folder = File::open(path).map_err(at(path))?;
+    rustix::fs::syncfs(&folder).map_err(io::Error::from).map_err(at(path))
+}
+
 /// The toolsets' files of one organisation.
 #[derive(Clone)]
 pub(crate) struct Shelf {
@@ -97,8 +103,7 @@ impl Staging {
 
     /// Makes everything in it durable, with one call for all of its files.
     pub(crate) fn sync(&self) -> Result<(), ShelfError> {
-        let folder = File::open(&self.path).map_err(at(&self.path))?;
-        rustix::fs::syncfs(&folder).map_err(io::Error::from).map_err(at(&self.path))
+        sync(&self.path)
     }
 
     /// From now on it is a toolset's: the rows say so.

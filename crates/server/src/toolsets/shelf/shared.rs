@@ -14,7 +14,7 @@ use kitbag_model::{ContentHash, Hasher, ToolsetId, WorkPath};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Shelf, ShelfError, Staging, at, clear};
+use super::{Shelf, ShelfError, Staging, at, clear, sync};
 
 /// The list of a generation's files.
 const LIST: &str = "files.json";
@@ -89,7 +89,9 @@ impl Shelf {
         let part = self.staged().join(format!("{}.part", Uuid::now_v7()));
         fs::create_dir_all(&part).map_err(at(&part))?;
         let brought = files.chunks(AT_ONCE).try_for_each(|some| self.bring(generation, some, &part));
-        let placed = brought.and_then(|()| fs::rename(&part, &place).map_err(at(&place)));
+        // Nobody looks at the files again: a folder in its place must not be there, after a power cut, without what is in them.
+        let lasting = brought.and_then(|()| sync(&part));
+        let placed = lasting.and_then(|()| fs::rename(&part, &place).map_err(at(&place)));
         match placed {
             Ok(()) => Ok(()),
             // Somebody else was faster.
@@ -150,6 +152,7 @@ impl Shelf {
             fs::copy(&from, &to).map_err(at(&to))?;
         }
         fs::create_dir_all(&part).map_err(at(&part))?;
+        sync(&part)?;
         fs::rename(&part, &place).map_err(at(&place))?;
         // The next start clears it up, with everything else that is not a generation.
         fs::write(&mark, "").map_err(at(&mark))
