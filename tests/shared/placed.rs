@@ -14,8 +14,10 @@ fn program(database: &TestDatabase, bucket: Option<&TestBucket>) -> Program {
     TestBucket::variables().into_iter().fold(program.env("KITBAG_BLOBS", &bucket.url()), with)
 }
 
+/// What does not serve ends by itself.
 #[track_caller]
-fn assert_refused(finished: &Finished, words: &str) {
+fn assert_refused(program: &Program, args: &[&str], words: &str) {
+    let finished: Finished = program.clone().inside(&["timeout", "60"]).run(args);
     assert!(finished.code == Some(2) && finished.stderr.contains(words), "{words:?} is not in {finished:?}");
 }
 
@@ -39,9 +41,9 @@ async fn originals_are_not_taken_for_copies() {
     let (database, bucket) = (TestDatabase::sqlite(), TestBucket::new());
     let (own, shared) = (program(&database, None), program(&database, Some(&bucket)));
     let chat = write(&own, &database).await;
-    assert_refused(&shared.run(&SERVE), "kitbag admin move");
+    assert_refused(&shared, &SERVE, "kitbag admin move");
     // Nor by a command that needs no server, and nothing is done to them.
-    assert_refused(&shared.run(&["workspace", "--chat", &chat, "fsck"]), "kitbag admin move");
+    assert_refused(&shared, &["workspace", "--chat", &chat, "fsck"], "kitbag admin move");
     assert!(bucket.open().folder("orgs").list().await.unwrap().is_empty());
     reads(&own, &database, &chat).await;
     // Where nobody kept anything yet, they may be anywhere.
@@ -55,7 +57,7 @@ async fn copies_are_not_taken_for_originals() {
     let (database, bucket) = (TestDatabase::sqlite(), TestBucket::new());
     let (own, shared) = (program(&database, None), program(&database, Some(&bucket)));
     let chat = write(&shared, &database).await;
-    assert_refused(&own.run(&SERVE), "--blobs");
+    assert_refused(&own, &SERVE, "--blobs");
     reads(&shared, &database, &chat).await;
 
     // What a restore leaves is for what it was restored to.
@@ -68,8 +70,8 @@ async fn copies_are_not_taken_for_originals() {
         program.run(&["--json", "admin", "restore", backup.to_str().unwrap()]).json();
         reads(program, database, &chat).await;
     }
-    assert_refused(&program(&here, Some(&another)).run(&SERVE), "kitbag admin move");
-    assert_refused(&program(&there, None).run(&SERVE), "--blobs");
+    assert_refused(&program(&here, Some(&another)), &SERVE, "kitbag admin move");
+    assert_refused(&program(&there, None), &SERVE, "--blobs");
     // A folder of copies is no place to bring everything to, and no source without its bucket.
     let to = ["admin", "move", "--from", backup.to_str().unwrap(), "--to", database.data().to_str().unwrap()];
     let refused = own.run(&to);
