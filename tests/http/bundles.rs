@@ -25,7 +25,7 @@ async fn installed(server: &Server) {
 async fn all_refused(database: &TestDatabase, cases: Vec<Case>) {
     let server = serve(database);
     installed(&server).await;
-    let before = Picture::take(&server, database.data()).await;
+    let before = Picture::take(&server, database).await;
     before.assert_tidy();
     for Case(what, bytes, code, words) in cases {
         let answer = import(&server, "?trust=true&force=true", &bytes).await;
@@ -35,7 +35,7 @@ async fn all_refused(database: &TestDatabase, cases: Vec<Case>) {
         let problems = answer.body["details"]["problems"].as_array().unwrap();
         assert!(!problems.is_empty() && problems.iter().all(|one| one["message"].is_string()), "{what}: {answer:?}");
         assert!(!answer.body.to_string().contains("hunter2"), "{what} tells a secret: {answer:?}");
-        assert_eq!(Picture::take(&server, database.data()).await, before, "{what}");
+        assert_eq!(Picture::take(&server, database).await, before, "{what}");
     }
     assert!(!server.log().contains("hunter2"), "the log tells a secret");
     let outside = std::fs::read_dir(database.data().parent().unwrap()).unwrap();

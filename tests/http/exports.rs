@@ -59,7 +59,7 @@ on_both! {
         for kept in ["--dir=${DATA}", "$${KEPT}", "${ENV:ARG}"] {
             assert!(made.contains(kept), "{kept} is not in\n{made}");
         }
-        assert!(std::fs::read_to_string(database.data().join("toolsets/app/toolset.yaml")).unwrap().contains(SECRET), "here it stays");
+        assert!(std::fs::read_to_string(database.folder_of_toolset("local", "app").await.join("toolset.yaml")).unwrap().contains(SECRET), "here it stays");
         import(&server, "", &out).await.expect(200);
         assert_eq!(export(&server, "app").await, out);
         for path in ["toolsets", "toolsets/app", "mcp-servers", "mcp-servers/app~local"] {
@@ -124,7 +124,7 @@ on_both! {
     async fn a_changed_file_does_not_leave(database: TestDatabase) {
         let server = serve(&database);
         import(&server, "", &with_manifest(&manifest("app", "1.0.0", ""))).await.expect(201);
-        let file = database.data().join("toolsets/app/tools/t.py");
+        let file = database.folder_of_toolset("local", "app").await.join("tools/t.py");
         let good = std::fs::read(&file).unwrap();
         for change in [b"def f(workspace): evil\n".to_vec(), Vec::new(), [good.clone(), b"x".to_vec()].concat()] {
             std::fs::write(&file, change).unwrap();
@@ -136,6 +136,7 @@ on_both! {
         assert!(answer.body["message"].as_str().unwrap().contains("tools/t.py"));
         assert_eq!(std::fs::read_dir(database.data().join("inbox")).unwrap().count(), 0);
         import(&server, "", &with_manifest(&manifest("app", "1.0.0", ""))).await.expect(200);
+        let file = database.folder_of_toolset("local", "app").await.join("tools/t.py");
         assert_eq!(std::fs::read(&file).unwrap(), good, "importing again mends it");
         export(&server, "app").await;
     }

@@ -97,7 +97,7 @@ on_both! {
         let host = Host::start(app("2.0.0", "")).await;
         let server = serve(&database);
         import(&server, "", &app("1.0.0", "")).await.expect(201);
-        let before = Picture::take(&server, database.data()).await;
+        let before = Picture::take(&server, &database).await;
         let port = host.port;
         for url in [
             host.url("/app.zip"),
@@ -124,7 +124,7 @@ on_both! {
                 assert!(!answer.body.to_string().contains("hunter2"), "{answer:?}");
             }
         }
-        assert_eq!(Picture::take(&server, database.data()).await, before);
+        assert_eq!(Picture::take(&server, &database).await, before);
         assert_eq!(host.asked(), Vec::<String>::new(), "nobody must have knocked");
         for body in [json!({}), json!({ "url": "https://a.example", "toolsetId": "app" }), json!({ "path": "/etc" }), json!({ "url": 1 })] {
             server.post(&format!("{TOOLSETS}/import"), &body).await.expect_error(400, "BAD_REQUEST");
@@ -137,26 +137,26 @@ on_both! {
         let url = host.url("/app.zip?token=hunter2");
         let report = fetch(&server, "", &url).await.expect(201);
         assert_eq!((&report["toolset"]["sourceType"], &report["toolset"]["sourceRef"]), (&json!("url"), &json!(host.url("/app.zip"))), "the query is not shown");
-        assert_files_agree(&server, database.data(), "app").await;
-        let before = Picture::take(&server, database.data()).await;
+        assert_files_agree(&server, &database, "app").await;
+        let before = Picture::take(&server, &database).await;
         before.assert_tidy();
         host.asked();
         for (path, word) in [("/none", "404"), ("/large", "104857600"), ("/says-large", "104857600"), ("/elsewhere", "127.0.0.2"), ("/to-a-file", ""), ("/around", "redirects"), ("/short", "broken")] {
             let answer = fetch(&server, "?force=true", &host.url(path)).await;
             answer.expect_error(400, "BAD_REQUEST");
             assert!(answer.body["message"].as_str().unwrap().contains(word), "{path}: {answer:?}");
-            assert_eq!(Picture::take(&server, database.data()).await, before, "{path}");
+            assert_eq!(Picture::take(&server, &database).await, before, "{path}");
         }
         assert!(host.asked().iter().all(|asked| !asked.starts_with("127.0.0.2")), "the redirect was followed");
         fetch(&server, "", &host.url("/text")).await.expect_error(400, "INVALID_BUNDLE");
         fetch(&server, "", "http://127.0.0.1:1/app.zip").await.expect_error(400, "BAD_REQUEST");
-        assert_eq!(Picture::take(&server, database.data()).await, before);
+        assert_eq!(Picture::take(&server, &database).await, before);
         // Looking again where it came from, the query included.
         *host.bundle.lock().unwrap() = app("1.1.0", "tools: [{id: x, entrypoint: 't:f'}]");
         let again = async |query: &str, id: &str| server.post(&format!("{TOOLSETS}/import{query}"), &json!({ "toolsetId": id })).await;
         host.asked();
         assert_eq!(again("?dryRun=true", "app").await.expect(200)["tools"]["added"], json!(["x"]));
-        assert_eq!(Picture::take(&server, database.data()).await, before);
+        assert_eq!(Picture::take(&server, &database).await, before);
         assert_eq!(again("", "app").await.expect(200)["change"], "upgrade");
         assert!(host.asked().iter().all(|asked| asked.ends_with("/app.zip?token=hunter2")));
         again("", "nobody").await.expect_error(404, "TOOLSET_NOT_FOUND");
@@ -176,10 +176,10 @@ async fn an_update_installs_nothing_else() {
     let host = Host::start(app("1.0.0", "")).await;
     let server = Server::start(BINARY, &database, &["--egress-allow", "127.0.0.1"]);
     fetch(&server, "", &host.url("/app.zip")).await.expect(201);
-    let before = Picture::take(&server, database.data()).await;
+    let before = Picture::take(&server, &database).await;
     *host.bundle.lock().unwrap() = with_manifest(&manifest("evil", "1.0.0", ""));
     let answer = server.post(&format!("{TOOLSETS}/import"), &json!({ "toolsetId": "app" })).await;
     answer.expect_error(409, "CONFLICT");
     assert!(answer.body["message"].as_str().unwrap().contains("evil"), "{answer:?}");
-    assert_eq!(Picture::take(&server, database.data()).await, before);
+    assert_eq!(Picture::take(&server, &database).await, before);
 }

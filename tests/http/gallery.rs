@@ -67,7 +67,7 @@ fn slugs(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|card| card["publicSlug"].as_str().unwrap()).collect()
 }
 
-/// The bundles that are kept.
+/// The bundles that are kept, or the copies here of those in the bucket.
 fn bundles(database: &TestDatabase) -> Vec<PathBuf> {
     let folder = database.data().join("gallery");
     let kept = on_disk(&folder).into_keys().filter(|path| path != "lock");
@@ -199,17 +199,16 @@ on_both! {
         assert_eq!(carol.get(&at).await.expect(200), shown);
 
         // The copy is whole, and nothing that happens to the original changes it.
-        let (copied, original) = (database.data().join("orgs/globex/toolsets/our-weather"), database.data().join("orgs/acme/toolsets/weather"));
-        let (mut there, mut here) = (on_disk(&copied), on_disk(&original));
+        let before = database.files_of_toolset("globex", "our-weather").await;
+        let (mut there, mut here) = (before.clone(), database.files_of_toolset("acme", "weather").await);
         assert!(there.remove("toolset.yaml").is_some() && here.remove("toolset.yaml").is_some());
         assert_eq!(there, here);
-        let before = on_disk(&copied);
         let back = unpublish(&ada, "acme", "weather").await.expect(200);
         assert_eq!((&back["visibility"], &back["publicSlug"], &back["publishedAt"]), (&json!("org"), &Value::Null, &Value::Null));
         ada.delete("/v1/orgs/acme/toolsets/weather").await.expect(204);
         carol.get(&at).await.expect_error(404, "TOOLSET_NOT_FOUND");
         adopt(&bob, "globex", "weather-tools", json!({})).await.expect_error(404, "TOOLSET_NOT_FOUND");
-        assert_eq!(on_disk(&copied), before);
+        assert_eq!(database.files_of_toolset("globex", "our-weather").await, before);
         let mut now = bob.get("/v1/orgs/globex/toolsets/our-weather").await.expect(200);
         assert_eq!(now["adoptedFrom"], copy["adoptedFrom"]);
         now["tools"].take();
@@ -230,7 +229,7 @@ on_both! {
         let export = server.anonymous(Method::GET, "/v1/orgs/globex/toolsets/our-weather/export").header(header::COOKIE, &bob.cookie);
         let bytes = export.send().await.unwrap().bytes().await.unwrap().to_vec();
         assert!(manifest_of(&bytes).contains("id: our-weather"));
-        assert_eq!(unpacked(&bytes)["toolset.yaml"].1, std::fs::read(copied.join("toolset.yaml")).unwrap());
+        assert_eq!(kitbag_testkit::sha256(&unpacked(&bytes)["toolset.yaml"].1), before["toolset.yaml"].sha256);
     }
 
     /// The way of the page: a toolset that is made of servers and skills, published, adopted, and changed where it was made.
@@ -406,6 +405,10 @@ on_both! {
         std::fs::create_dir_all(left.parent().unwrap()).unwrap();
         std::fs::write(&left, "half of it").unwrap();
         std::fs::write(&kept, "another").unwrap();
+        if let Some(bucket) = database.bucket() {
+            let name = kept.file_name().unwrap().to_str().unwrap();
+            bucket.open().folder("gallery").put_bytes(name, "another".into()).await.unwrap();
+        }
         let server = serve(&database);
         assert_eq!(bundles(&database), [kept]);
         // Cookies are named by the port.

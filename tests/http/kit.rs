@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use kitbag_formats::archive::{Archive, ArchiveWriter, Limits};
-use kitbag_testkit::{Answer, Server};
+pub(crate) use kitbag_testkit::shelf::on_disk;
+use kitbag_testkit::shelf::{Files, Found};
+use kitbag_testkit::{Answer, Server, TestDatabase};
 use reqwest::{Method, header};
 use serde_json::Value;
 
@@ -94,46 +95,17 @@ pub(crate) async fn tool(server: &Server, id: &str) -> Value {
     server.get(&format!("{TOOLS}/{id}")).await.expect(200)
 }
 
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Found {
-    pub(crate) sha256: String,
-    pub(crate) executable: bool,
-}
-
-/// The files below a folder.
-pub(crate) fn on_disk(folder: &Path) -> BTreeMap<String, Found> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(at) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&at) else { continue };
-        for entry in entries.map(Result::unwrap) {
-            let kind = entry.file_type().unwrap();
-            let path = entry.path().strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-            if kind.is_dir() {
-                folders.push(entry.path());
-            } else {
-                assert!(kind.is_file(), "{path} is neither a file nor a folder");
-                let executable = entry.metadata().unwrap().permissions().mode() & 0o111 != 0;
-                found.insert(
-                    path,
-                    Found { sha256: kitbag_testkit::sha256(&fs::read(entry.path()).unwrap()), executable },
-                );
-            }
-        }
-    }
-    found
-}
-
-/// Everything that there is: every file below the data folder but the database's own and the log, and every list of the API.
+/// Everything that there is: every file below the data folder but the database's own and the log, everything in the bucket if there is one, and
+/// every list of the API.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Picture {
-    pub(crate) files: BTreeMap<String, Found>,
+    pub(crate) files: Files,
     pub(crate) lists: Vec<(String, Vec<Value>)>,
 }
 
 impl Picture {
-    pub(crate) async fn take(server: &Server, data: &Path) -> Self {
-        let mut files = on_disk(data);
+    pub(crate) async fn take(server: &Server, database: &TestDatabase) -> Self {
+        let mut files = database.all_files().await;
         // What the program itself keeps there is nobody's toolset: it is written when it is first needed.
         let own =
             |path: &str| path.starts_with("kitbag.db") || path.starts_with("runtime/") || path == "test-server.log";
@@ -182,10 +154,10 @@ fn at_rest(value: &mut Value) {
     }
 }
 
-/// What the rows say about a toolset's files is what is on the disk.
-pub(crate) async fn assert_files_agree(server: &Server, data: &Path, id: &str) {
+/// What the rows say about a toolset's files is what is kept.
+pub(crate) async fn assert_files_agree(server: &Server, database: &TestDatabase, id: &str) {
     let rows = whole_list(server, &format!("{TOOLSETS}/{id}/files"), 200).await;
-    let said: BTreeMap<String, Found> = rows
+    let said: Files = rows
         .iter()
         .map(|file| {
             let found = Found {
@@ -195,5 +167,5 @@ pub(crate) async fn assert_files_agree(server: &Server, data: &Path, id: &str) {
             (file["path"].as_str().unwrap().to_owned(), found)
         })
         .collect();
-    assert_eq!(said, on_disk(&data.join("toolsets").join(id)));
+    assert_eq!(said, database.files_of_toolset("local", id).await);
 }

@@ -62,10 +62,10 @@ fn full(version: &str) -> Vec<u8> {
 on_both! {
     async fn the_example_is_installed_shown_and_removed(database: TestDatabase) {
         let server = serve(&database);
-        let nothing = Picture::take(&server, database.data()).await;
+        let nothing = Picture::take(&server, &database).await;
         let other = import(&server, "", &full("1.0.0")).await.expect(201);
         assert_eq!((&other["id"], &other["change"], &other["fromVersion"]), (&json!("full"), &json!("install"), &Value::Null));
-        let before = Picture::take(&server, database.data()).await;
+        let before = Picture::take(&server, &database).await;
 
         let report = import(&server, "?sourceRef=/home/me/app&sourceType=local", &pack(&example())).await.expect(201);
         assert_fields(&report, "dryRun, id, name, change, fromVersion, version, toolCount, fileCount, tools, mcpServers, agentSkills, launches, warnings, toolset");
@@ -77,16 +77,16 @@ on_both! {
         assert_eq!((&shown["sourceType"], &shown["sourceRef"], &shown["enabled"], &shown["userMcp"]),
             (&json!("local"), &json!("/home/me/app"), &json!(true), &json!(false)));
         assert_eq!(ids(&whole_list(&server, TOOLSETS, 1).await), ["app-builder", "full"]);
-        assert_eq!(on_disk(&database.data().join("toolsets/app-builder")), on_disk(&example()));
-        assert_files_agree(&server, database.data(), "app-builder").await;
+        assert_eq!(database.files_of_toolset("local", "app-builder").await, on_disk(&example()));
+        assert_files_agree(&server, &database, "app-builder").await;
         let write = tool(&server, "app-builder:write_file").await;
         assert_eq!((&write["renderer"], &write["rendererConfig"]["file"], &write["requiresConfirmation"], &write["modelName"]),
             (&json!("code"), &json!("$args.path"), &json!(false), &json!("app-builder__write_file")));
         assert_eq!(tool(&server, "app-builder:run_command").await["requiresConfirmation"], true);
 
         server.delete(&format!("{TOOLSETS}/app-builder")).await.expect(204);
-        assert_eq!(Picture::take(&server, database.data()).await, before, "the other toolset is untouched");
-        assert!(!database.data().join("toolsets/app-builder").exists());
+        assert_eq!(Picture::take(&server, &database).await, before, "the other toolset is untouched");
+        assert!(database.files_of_toolset("local", "app-builder").await.is_empty());
         for (method, rest) in [(Method::GET, ""), (Method::DELETE, ""), (Method::GET, "/export"), (Method::GET, "/files"),
             (Method::GET, "/overrides"), (Method::DELETE, "/overrides/x")] {
             let answer = kitbag_testkit::Answer::of(server.request(method, &format!("{TOOLSETS}/app-builder{rest}"))).await;
@@ -94,12 +94,12 @@ on_both! {
         }
         server.get(&format!("{TOOLS}/app-builder:write_file")).await.expect_error(404, "TOOL_NOT_FOUND");
         server.delete(&format!("{TOOLSETS}/full")).await.expect(204);
-        let end = Picture::take(&server, database.data()).await;
+        let end = Picture::take(&server, &database).await;
         assert_eq!(end.lists, nothing.lists);
         end.assert_tidy();
         assert!(end.files.keys().all(|path| !path.starts_with("toolsets/")), "{:?}", end.files);
         import(&server, "", &pack(&example())).await.expect(201);
-        assert_files_agree(&server, database.data(), "app-builder").await;
+        assert_files_agree(&server, &database, "app-builder").await;
     }
 
     async fn a_scaffold_can_be_installed_as_it_is(database: TestDatabase) {
@@ -115,7 +115,7 @@ on_both! {
         assert_eq!(shown["agentSkills"].as_array().unwrap().len(), 1, "{shown}");
         let html = tool(&server, &format!("{id}:word_count")).await;
         assert_eq!((&html["renderer"], &html["origins"]["renderer"]["from"]), (&json!("html"), &json!("bundle")));
-        assert_files_agree(&server, database.data(), id).await;
+        assert_files_agree(&server, &database, id).await;
         let first = export(&server, id).await;
         server.delete(&format!("{TOOLSETS}/{id}")).await.expect(204);
         import(&server, "", &first).await.expect(201);
@@ -155,7 +155,7 @@ on_both! {
         assert_eq!((&shown["python"]["version"], &shown["permissions"]["network"]), (&json!(">=3.11"), &json!(true)));
         let run = shown["files"].as_array().unwrap().iter().find(|file| file["path"] == "bin/run.sh").unwrap();
         assert_eq!((&run["executable"], &run["size"], &run["kind"]), (&json!(true), &json!(10), &json!("asset")), "{run}");
-        assert_files_agree(&server, database.data(), "full").await;
+        assert_files_agree(&server, &database, "full").await;
     }
 
     async fn tools_are_found_page_by_page_in_one_order(database: TestDatabase) {
@@ -249,7 +249,7 @@ on_both! {
         let other = serve(&elsewhere);
         import(&other, "", &changed).await.expect(201);
         assert_eq!(export(&other, "full").await, changed, "another machine, another database");
-        assert_files_agree(&other, elsewhere.data(), "full").await;
+        assert_files_agree(&other, &elsewhere, "full").await;
         let theirs = tool(&other, "full:a_tool").await;
         for field in ["name", "description", "renderer", "rendererConfig", "enabled"] {
             assert_eq!(mine[field], theirs[field], "{field}");
@@ -258,23 +258,23 @@ on_both! {
 
     async fn a_dry_run_changes_nothing(database: TestDatabase) {
         let server = serve(&database);
-        let nothing = Picture::take(&server, database.data()).await;
+        let nothing = Picture::take(&server, &database).await;
         let report = import(&server, "?dryRun=true&trust=true", &full("1.0.0")).await.expect(200);
         assert_eq!((&report["dryRun"], &report["change"], &report["toolset"], &report["fileCount"]), (&json!(true), &json!("install"), &Value::Null, &json!(13)));
         assert_eq!(report["launches"], json!([
             { "id": "full~files", "commandLine": "nopx -y pkg", "cwd": "${HOME}", "env": ["KEY=${MY_KEY}"], "headers": [], "trusted": false },
             { "id": "full~web", "commandLine": "https://mcp.example.org/mcp", "cwd": null, "env": [], "headers": ["X-Key: ${ENV:WEB}"], "trusted": false },
         ]));
-        assert_eq!(Picture::take(&server, database.data()).await, nothing);
+        assert_eq!(Picture::take(&server, &database).await, nothing);
         import(&server, "", &full("1.0.0")).await.expect(201);
-        let before = Picture::take(&server, database.data()).await;
+        let before = Picture::take(&server, &database).await;
         before.assert_tidy();
         let less = with_manifest(&manifest("full", "0.9.0", "tools: [{id: b_tool, entrypoint: 't:f'}, {id: c_tool, entrypoint: 't:f'}]"));
         let report = import(&server, "?dryRun=true&trust=true&force=true", &less).await.expect(200);
         assert_eq!((&report["change"], &report["fromVersion"]), (&json!("downgrade"), &json!("1.0.0")));
         assert_eq!(report["tools"], json!({ "added": ["c_tool"], "removed": ["a_tool"], "changed": ["b_tool"] }));
         assert_eq!((&report["mcpServers"]["removed"], &report["agentSkills"]["removed"]), (&json!(["files", "web"]), &json!(["listed", "found"])));
-        assert_eq!(Picture::take(&server, database.data()).await, before);
+        assert_eq!(Picture::take(&server, &database).await, before);
     }
 
     async fn versions_go_up_and_what_a_person_said_stays(database: TestDatabase) {
@@ -289,11 +289,11 @@ on_both! {
             let report = import(&server, "", &version(offered)).await.expect(200);
             assert_eq!((&report["change"], &report["fromVersion"], &report["version"]), (&json!(change), &json!(from), &json!(offered)));
         }
-        let before = Picture::take(&server, database.data()).await;
+        let before = Picture::take(&server, &database).await;
         let refused = import(&server, "", &version("1.9.0")).await;
         refused.expect_error(409, "CONFLICT");
         assert_eq!(refused.body["details"], json!({ "installed": "1.10.0", "offered": "1.9.0" }));
-        assert_eq!(Picture::take(&server, database.data()).await, before);
+        assert_eq!(Picture::take(&server, &database).await, before);
         assert_eq!(import(&server, "?force=true", &version("1.9.0")).await.expect(200)["change"], "downgrade");
         let shown = server.get(&format!("{TOOLSETS}/app")).await.expect(200);
         assert_eq!((&shown["version"], &shown["enabled"], &shown["installedAt"]), (&json!("1.9.0"), &json!(false), &installed));
@@ -307,7 +307,7 @@ on_both! {
         import(&server, "", &more).await.expect(200);
         assert_eq!(tool(&server, "app:later").await["enabled"], false);
         assert_eq!(whole_list(&server, &format!("{TOOLSETS}/app/files"), 1).await.len(), 2);
-        assert_files_agree(&server, database.data(), "app").await;
+        assert_files_agree(&server, &database, "app").await;
         // Uninstalling takes all of it along.
         server.delete(&format!("{TOOLSETS}/app")).await.expect(204);
         import(&server, "", &more).await.expect(201);

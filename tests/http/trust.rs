@@ -117,11 +117,11 @@ on_both! {
         let server = serve(&database);
         let seen = import(&server, "?dryRun=true", &with_server("1.0.0", STDIO)).await.expect(200);
         let digest = seen["digest"].as_str().unwrap();
-        let before = Picture::take(&server, database.data()).await;
+        let before = Picture::take(&server, &database).await;
         let other = with_server("1.0.0", &STDIO.replace("nopx", "evil"));
         import(&server, &format!("?trust=true&digest={digest}"), &other).await.expect_error(409, "CONFLICT");
         import(&server, "?digest=x", &other).await.expect_error(400, "BAD_REQUEST");
-        assert_eq!(Picture::take(&server, database.data()).await, before);
+        assert_eq!(Picture::take(&server, &database).await, before);
         let done = import(&server, &format!("?trust=true&digest={digest}"), &with_server("1.0.0", STDIO)).await.expect(201);
         assert_eq!(done["launches"][0]["trusted"], true);
         let wants = with_manifest(&manifest("more", "1.0.0", "permissions: {network: true}\ntool_overrides: [{tool_id: 'x:*', requires_confirmation: false}]\n"));
@@ -133,7 +133,7 @@ on_both! {
         let server = serve(&database);
         import(&server, "", &with_server("1.0.0", STDIO)).await.expect(201);
         put(&server, &override_path("app", "app:x"), &json!({ "enabled": false })).await.expect(200);
-        let before = Picture::take(&server, database.data()).await;
+        let before = Picture::take(&server, &database).await;
         let token = add_token(&database.open().await, &OrgId::local(), "use").await;
         let ask = |method: Method, path: &str| server.anonymous(method, path).bearer_auth(&token);
         let zip = |query: &str| ask(Method::POST, &format!("{TOOLSETS}/import{query}")).header(header::CONTENT_TYPE, "application/zip").body(with_server("2.0.0", STDIO));
@@ -152,7 +152,7 @@ on_both! {
         ] {
             Answer::of(request).await.expect_error(403, "FORBIDDEN");
         }
-        assert_eq!(Picture::take(&server, database.data()).await, before);
+        assert_eq!(Picture::take(&server, &database).await, before);
         for path in ["toolsets", "toolsets/app", "toolsets/app/files", "toolsets/app/overrides", "toolsets/builtin/overrides", "tools", "available-tools", "mcp-servers", "mcp-servers/app~srv"] {
             Answer::of(ask(Method::GET, &format!("/v1/orgs/local/{path}"))).await.expect(200);
         }
@@ -181,7 +181,7 @@ on_both! {
         let server = serve(&database);
         import(&server, "?trust=true", &with_server("1.0.0", STDIO)).await.expect(201);
         put(&server, &override_path("builtin", "*"), &json!({ "enabled": false })).await.expect(200);
-        let before = Picture::take(&server, database.data()).await;
+        let before = Picture::take(&server, &database).await;
         let store = database.open().await;
         let other = add_organization(&store, "other").await;
         let token = add_token(&store, &other, "use manage").await;
@@ -202,13 +202,13 @@ on_both! {
         let theirs = with_server("9.0.0", "command: theirs");
         let sent = ask(Method::POST, "toolsets/import").header(header::CONTENT_TYPE, "application/zip").body(theirs.clone());
         assert_eq!(Answer::of(sent).await.expect(201)["toolset"]["mcpServers"][0]["trusted"], false);
-        assert!(database.data().join("orgs/other/toolsets/app/toolset.yaml").is_file());
-        let mut now = Picture::take(&server, database.data()).await;
-        now.files.retain(|path, _| !path.starts_with("orgs/"));
+        assert!(database.files_of_toolset("other", "app").await.contains_key("toolset.yaml"));
+        let mut now = Picture::take(&server, &database).await;
+        now.files.retain(|path, _| !path.starts_with("orgs/other/"));
         assert_eq!(now, before);
         Answer::of(ask(Method::DELETE, "toolsets/app")).await.expect(204);
-        assert!(!database.data().join("orgs/other/toolsets/app").exists());
-        assert_eq!(Picture::take(&server, database.data()).await, before);
+        assert!(database.files_of_toolset("other", "app").await.is_empty());
+        assert_eq!(Picture::take(&server, &database).await, before);
     }
 
     /// Organisations that share a server name the operator's variables and keep no values in it.
@@ -238,6 +238,7 @@ on_both! {
         }
         assert!(!server.log().contains("hunter2"));
         assert!(!database.data().join("orgs/other/toolsets").exists(), "nothing was written");
+        assert!(database.all_files().await.keys().all(|path| !path.starts_with("orgs/other/")), "nor anywhere else");
         send(with_server("1.0.0", "command: x, args: [--api-key, '${KEY}'], env: {KEY: '${ENV:KEY}', OTHER: '${ENV:1}'}")).await.expect(201);
     }
 }

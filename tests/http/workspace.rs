@@ -307,5 +307,12 @@ async fn a_damaged_blob_is_an_error_and_not_content() {
     let blob = database.data().join("chats").join(&folder.chat).join("blobs").join(&HELLO[..2]).join(HELLO);
     std::fs::remove_file(&blob).unwrap();
     std::fs::write(&blob, "hallo").unwrap();
+    if let Some(bucket) = database.bucket() {
+        // A copy is brought again, so what it is of must be damaged, too.
+        let there = bucket.open().folder(&format!("orgs/local/chats/{}", folder.chat));
+        let mut objects = there.list().await.unwrap().into_iter().map(|object| object.key);
+        let blob = objects.find(|key| key.ends_with(HELLO)).expect("the blob is in the bucket");
+        there.put_bytes(&blob, "hallo".into()).await.unwrap();
+    }
     server.get(&folder.at("workspace/files/f")).await.expect_error(500, "BLOB_CORRUPT");
 }

@@ -207,6 +207,20 @@ impl TestDatabase {
         count > 0
     }
 
+    /// The toolsets that have files: whose, which, and the generation of the files.
+    pub(crate) async fn toolsets(&self) -> Vec<(String, String, String)> {
+        let query = "SELECT organization_id, id, generation FROM toolsets WHERE generation IS NOT NULL";
+        let rows = match self.postgres {
+            None => {
+                let url = format!("sqlite://{}", self.data().join("kitbag.db").display());
+                let mut connection = SqliteConnection::connect(&url).await.expect("open the file");
+                sqlx::query_as(query).fetch_all(&mut connection).await
+            }
+            Some(_) => sqlx::query_as(query).fetch_all(&mut self.connect(SUPERUSER).await).await,
+        };
+        rows.expect("read the table")
+    }
+
     /// The tables of PostgreSQL, and the files of the data folder, that hold a text somewhere.
     pub async fn places_of(&self, text: &str) -> Vec<String> {
         let mut found = Vec::new();

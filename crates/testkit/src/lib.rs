@@ -21,6 +21,7 @@ pub mod model;
 pub mod podman;
 pub mod program;
 pub mod server;
+pub mod shelf;
 
 pub use behind::Behind;
 pub use bucket::{Gate, TestBucket};

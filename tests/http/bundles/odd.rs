@@ -50,14 +50,15 @@ on_both! {
             assert!(answer.status.is_success(), "{what}: {answer:?}");
             let warnings = answer.body["warnings"].to_string();
             assert!(warnings.contains(word) && (!word.is_empty() || warnings == "[]"), "{what}: {warnings}");
-            assert_files_agree(&server, database.data(), "app").await;
-            assert!(database.data().join("toolsets/app/toolset.yaml").is_file(), "{what}");
+            assert_files_agree(&server, &database, "app").await;
+            assert!(database.files_of_toolset("local", "app").await.contains_key("toolset.yaml"), "{what}");
             let out = crate::kit::export(&server, "app").await;
             assert!(manifest_of(&out).contains("id: app"), "{what}");
         }
         import(&server, "", &with_manifest(&disagree)).await.expect(200);
         assert_eq!(tool(&server, "app:x").await["renderer"], "frame");
-        assert!(!database.data().join("toolsets/app/skills").exists(), "files of the version before are gone");
+        let files = database.files_of_toolset("local", "app").await;
+        assert!(files.keys().all(|path| !path.starts_with("skills/")), "files of the version before are gone: {files:?}");
     }
 }
 
@@ -75,7 +76,7 @@ async fn a_bundle_may_come_in_a_form() {
         Answer::of(request.header(header::CONTENT_TYPE, kind).body(body)).await
     };
     const FORM: &str = "multipart/form-data; boundary=b";
-    let nothing = Picture::take(&server, database.data()).await;
+    let nothing = Picture::take(&server, &database).await;
     for (what, kind, body, status, code) in [
         ("no field", FORM, b"--b--\r\n".to_vec(), 400, "BAD_REQUEST"),
         ("another field", FORM, [part("bundle", &zip), b"--b--\r\n".to_vec()].concat(), 400, "BAD_REQUEST"),
@@ -89,7 +90,7 @@ async fn a_bundle_may_come_in_a_form() {
     ] {
         let answer = send(kind, body).await;
         assert_eq!((answer.status.as_u16(), answer.body["code"].as_str()), (status, Some(code)), "{what}: {answer:?}");
-        assert_eq!(Picture::take(&server, database.data()).await, nothing, "{what}");
+        assert_eq!(Picture::take(&server, &database).await, nothing, "{what}");
     }
     for query in ["?what=1", "?dryRun=maybe", "?sourceType=url", "?sourceRef=a%0Ab"] {
         import(&server, query, &zip).await.expect_error(400, "BAD_REQUEST");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ACME, People, problems, skill, stdio, toolset, with};
 use crate::browsers::id_of;
-use crate::kit::{bundle, manifest, on_disk};
+use crate::kit::{bundle, manifest};
 use crate::serve;
 
 /// What a page would send back of what it was shown, with nothing changed.
@@ -79,7 +79,7 @@ on_both! {
         let overrides = acme.member.get(&format!("{one}/overrides")).await.expect(200);
         assert_eq!(overrides["items"][0]["nameOverride"], "Ping!");
         acme.admin.get(&format!("{one}/skills/a")).await.expect_error(404, "NOT_FOUND");
-        let files = on_disk(&database.data().join("orgs/acme/toolsets/t"));
+        let files = database.files_of_toolset("acme", "t").await;
         let paths: Vec<&str> = files.keys().map(String::as_str).filter(|path| path.ends_with(".sh")).collect();
         assert_eq!(paths, ["skills/b/scripts/a.sh", "skills/c/scripts/a.sh"]);
 
@@ -132,7 +132,7 @@ on_both! {
         let now = owner.put(&one, put).await.expect(200);
         assert_eq!((&now["version"], &now["sourceType"]), (&json!("2.0.1"), &json!("zip")));
         assert_eq!((&now["tools"][0]["id"], &now["tools"][0]["name"]), (&json!("app:f"), &json!("Eff")));
-        let files = on_disk(&database.data().join("orgs/acme/toolsets/app"));
+        let files = database.files_of_toolset("acme", "app").await;
         let paths: Vec<&str> = files.keys().map(String::as_str).collect();
         assert_eq!(paths, [
             "artifacts/p.html", "data.json", "skills/more/SKILL.md", "skills/more/assets/logo.bin", "skills/more/scripts/a.sh",
