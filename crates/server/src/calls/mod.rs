@@ -246,7 +246,7 @@ impl Calls {
         }
     }
 
-    /// Waits until a call is over, if it runs here. The call as it is then.
+    /// Waits until a call is over: for as long as that takes if it runs here, else not for long. The call as it is then.
     pub(crate) async fn wait(&self, org: &OrgId, asked: Asked) -> Result<Arc<ToolCall>, ApiError> {
         let work = asked.take_work();
         let Asked { call, live, .. } = asked;
@@ -268,7 +268,8 @@ impl Calls {
             }
             return Box::pin(self.recorded_end(org, &call)).await.map(Arc::new);
         }
-        Ok(Arc::new(Box::pin(self.again(org, &call)).await?))
+        // Another node has it, or had it: from when that one is dead until somebody has said how its calls ended takes a moment.
+        Box::pin(self.recorded_end(org, &call)).await.map(Arc::new)
     }
 
     /// How a call ended of which only the record tells: its work is over here, but another node may have it, or may say that it is dead with
@@ -278,7 +279,7 @@ impl Calls {
         loop {
             match self.again(org, call).await {
                 Ok(found) if found.status != CallStatus::Running => return Ok(found),
-                Err(error) if Instant::now() >= until => return Err(error),
+                Err(error) if error.code() == Code::NotFound || Instant::now() >= until => return Err(error),
                 Ok(_) if Instant::now() >= until => {
                     let message = format!("how the call {} ends is not known yet; ask for it later", call.id);
                     return Err(ApiError::new(Code::Unavailable, message));
