@@ -23,6 +23,7 @@ mod traced;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -180,6 +181,8 @@ struct Inner {
     waited_for: Mutex<HashSet<(OrgId, Timestamp)>>,
     /// Calls of which nobody knows whether they were recorded, and since when.
     doubts: Mutex<HashMap<live::Key, Instant>>,
+    /// Whether all were ended and waited for, because the server ends.
+    interrupted: AtomicBool,
     queue: Queue,
     pace: Pace,
     places: Places,
@@ -225,6 +228,7 @@ impl Calls {
             companies: Mutex::default(),
             waited_for: Mutex::default(),
             doubts: Mutex::default(),
+            interrupted: AtomicBool::new(false),
             queue: Queue::new(settings.max_queue_per_chat, settings.max_queue),
             pace: Pace::default(),
             places: Places::new(AT_ONCE),
