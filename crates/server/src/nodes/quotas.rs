@@ -15,8 +15,8 @@ impl Nodes {
         }
     }
 
-    /// A quota of what may be at the same time, with what of it others have. It is counted without a lock: nodes that ask at the very same
-    /// moment may each have one more.
+    /// A quota of what may be at the same time, with what of it others have. It is counted without a lock: in a burst at
+    /// many nodes each may take all that it saw free, so there are never more than the quota at any of them.
     pub(crate) async fn with_others(&self, org: &OrgId, quota: Option<Quota>) -> Result<Option<Quota>, StoreError> {
         match (&self.0.store, quota) {
             (Some(store), Some(mut quota)) if self.has_peers() => {
