@@ -7,6 +7,7 @@
     reason = "tests start other programs beside ours, and say what they broke"
 )]
 
+mod apart;
 mod balanced;
 mod balancer;
 mod calls;
