@@ -11,6 +11,7 @@ mod apart;
 mod balanced;
 mod balancer;
 mod calls;
+mod cut;
 mod database;
 mod dying;
 mod fair;
