@@ -23,3 +23,9 @@ mod servers;
 mod sessions;
 mod staged;
 mod storm;
+mod turns;
+#[path = "../turns/kit.rs"]
+#[allow(dead_code, reason = "turns at a single server need more of it")]
+mod turns_kit;
+
+use kit::BINARY;
