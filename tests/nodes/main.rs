@@ -16,6 +16,7 @@ mod database;
 mod dying;
 mod fair;
 mod heard;
+mod keys;
 mod kit;
 mod many;
 mod misled;
