@@ -23,6 +23,7 @@ mod misled;
 mod servers;
 mod sessions;
 mod staged;
+mod stopping;
 mod storm;
 mod turns;
 #[path = "../turns/kit.rs"]
