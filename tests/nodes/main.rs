@@ -15,6 +15,7 @@ mod cut;
 mod database;
 mod dying;
 mod fair;
+mod filled;
 mod heard;
 mod keys;
 mod kit;
