@@ -21,6 +21,7 @@ mod keys;
 mod kit;
 mod many;
 mod misled;
+mod places;
 mod servers;
 mod sessions;
 mod staged;
