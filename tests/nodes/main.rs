@@ -22,6 +22,7 @@ mod kit;
 mod many;
 mod misled;
 mod places;
+mod sealed;
 mod servers;
 mod sessions;
 mod staged;
