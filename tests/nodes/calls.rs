@@ -5,11 +5,13 @@ use kitbag_testkit::Answer;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::kit::{CHATS, begin, calls, command, new_chat, nodes, output, over, until, until_there};
+use crate::kit::{
+    CHATS, Installation, begin, calls, command, is_whole, new_chat, nodes, nodes_of, output, over, until, until_there,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_chat_go_to_any_node_and_never_interleave() {
-    let (_installation, servers) = nodes::<3>().await;
+    let (_installation, servers) = nodes_of::<3>(Installation::in_bucket(3).await).await;
     let chat = new_chat(&servers[0]).await;
     // Each fails if another is at work, and none is lost.
     let script =
@@ -23,8 +25,7 @@ async fn calls_of_one_chat_go_to_any_node_and_never_interleave() {
         let file = server.request(Method::GET, &path).send().await.unwrap();
         assert_eq!(file.text().await.unwrap().trim(), "18");
         assert_eq!(server.get(&calls(&chat)).await.expect(200)["items"].as_array().unwrap().len(), 18);
-        let checked = server.post(&format!("{CHATS}/{chat}/workspace/fsck"), &json!({})).await.expect(200);
-        assert_eq!(checked["problems"], json!([]), "{checked}");
+        is_whole(server, &chat).await;
     }
 }
 

@@ -14,8 +14,10 @@ use crate::kit::{Installation, until};
 /// Who floods has so many clients at each node: more than a node lets one organisation queue.
 const CLIENTS: usize = 96;
 const QUEUE: &str = "160";
-/// Half of the queue is theirs, of which 32 run at a time. Who came after those that wait would see so many end before their own.
-const WAITING: usize = 80 - 32;
+/// So many of their calls run at a time.
+const RUNNING: usize = 32;
+/// Half of the queue is theirs, of which those run. Who came after those that wait would see so many end before their own.
+const WAITING: usize = 80 - RUNNING;
 
 /// Somebody of an organisation, at a node.
 #[derive(Clone)]
@@ -63,7 +65,8 @@ async fn flood(by: Client, node: usize, flood: Arc<Flood>) {
             flood.refused[node].fetch_add(1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(100)).await;
         } else {
-            assert_eq!(answer.expect(200)["status"], "success");
+            let call = answer.expect(200);
+            assert_eq!(call["status"], "success", "{call}");
             flood.done[node].fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -101,14 +104,20 @@ async fn whoever_floods_all_nodes_is_held_back_and_nobody_else() {
     until("the flood is at its height", async || (refused(0) > 20 && refused(1) > 20).then_some(())).await;
 
     // Nobody refuses them, at either node, also where their chat is at the other one; and they wait for few of the others' calls.
-    let mut longest = 0;
-    for number in 0..24 {
+    let done = || [0, 1].map(|node: usize| said.done[node].load(Ordering::SeqCst));
+    let begun = done();
+    let goes_on = || done().iter().zip(begun).all(|(now, begun)| *now >= begun + RUNNING);
+    let (mut longest, mut number) = (0, 0);
+    // For as long as it takes to see that the flood goes on at both nodes meanwhile.
+    while number < 24 || (number < 1000 && !goes_on()) {
         let holder = number / 2 % 2;
         let before = said.done[holder].load(Ordering::SeqCst);
         let called = bolt[number % 2].command(&chats[holder], "true").await.expect(200);
         assert_eq!(called["status"], "success", "{called}");
         longest = longest.max(said.done[holder].load(Ordering::SeqCst) - before);
+        number += 1;
     }
+    assert!(goes_on(), "the flood stood still: {begun:?} before {number} calls, {:?} after them", done());
     said.over.store(true, Ordering::SeqCst);
     flooding.join_all().await;
     println!("at most {longest} calls of the flood ended during one of theirs");

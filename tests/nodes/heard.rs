@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kitbag_testkit::{Answer, Server, TestBucket, TestDatabase};
+use kitbag_testkit::{Answer, Server};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ impl Listener {
     }
 
     /// The next event; none when there are no more.
-    async fn next(&mut self) -> Option<(String, Value)> {
+    pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.1.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
@@ -114,8 +114,7 @@ async fn put(server: &Server, chat: &str, name: &str, bytes: usize) -> Answer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_workspaces_take_is_counted_over_all_nodes() {
-    let database = TestDatabase::postgres().await.in_bucket(&TestBucket::new());
-    let installation = Installation::on(database, 2);
+    let installation = Installation::in_bucket(2).await;
     let [first, second] = [0, 1].map(|node| installation.start(node, &[]));
     let mut heard = Listener::new(&second, &second.token).await;
     let limit = json!({ "quotas": { "workspaceBytes": 1_000_000 } });

@@ -15,7 +15,7 @@ pub(crate) const CHATS: &str = "/v1/orgs/local/chats";
 const LEASE: &str = "2";
 
 /// All nodes of an installation have one.
-const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a99887766";
+pub(crate) const MASTER_KEY: &str = "6b1f0d5c2a7e4938b6d1c0f3e8a79254716f3c8d9e0b2a4f5d6c7b8a99887766";
 
 /// A database and the folders of its nodes.
 pub(crate) struct Installation {
@@ -26,6 +26,11 @@ pub(crate) struct Installation {
 impl Installation {
     pub(crate) async fn new(nodes: usize) -> Self {
         Self::on(TestDatabase::postgres().await, nodes)
+    }
+
+    /// The same with bytes in a bucket, so that any node has what another has kept.
+    pub(crate) async fn in_bucket(nodes: usize) -> Self {
+        Self::on(TestDatabase::postgres().await.in_bucket(&TestBucket::new()), nodes)
     }
 
     /// The same on a database of a test's choice.
@@ -77,7 +82,11 @@ impl Installation {
 
 /// Some nodes, on which commands run without a question.
 pub(crate) async fn nodes<const N: usize>() -> (Installation, [Server; N]) {
-    let installation = Installation::new(N).await;
+    nodes_of(Installation::new(N).await).await
+}
+
+/// The nodes of an installation, on which commands run without a question.
+pub(crate) async fn nodes_of<const N: usize>(installation: Installation) -> (Installation, [Server; N]) {
     let servers = std::array::from_fn(|node| installation.start(node, &[]));
     ask_nobody(&servers[0]).await;
     (installation, servers)
@@ -122,6 +131,12 @@ pub(crate) fn output(answer: Answer) -> String {
     let call = answer.expect(200);
     assert_eq!((&call["status"], &call["result"]["exit_code"]), (&json!("success"), &json!(0)), "{call}");
     call["result"]["output"].as_str().unwrap().trim().to_owned()
+}
+
+/// Everything that the states of a chat need is there, and was: what was lost and is still in a folder would be mended, and told.
+pub(crate) async fn is_whole(server: &Server, chat: &str) {
+    let checked = server.post(&format!("{CHATS}/{chat}/workspace/fsck"), &json!({})).await.expect(200);
+    assert_eq!((&checked["problems"], &checked["mended"]), (&json!([]), &json!([])), "{checked}");
 }
 
 /// Begins a command, and does not wait for it. The path of the call.

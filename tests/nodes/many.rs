@@ -11,10 +11,15 @@ async fn who_clears_up_after_a_dead_node_stays_alive_itself() {
     let chat = new_chat(&first).await;
     let begun = begin(&first, &chat, "touch begun; sleep 600").await;
     until_there(&installation.folder(0).join("chats").join(&chat).join("workspace/begun")).await;
-    // What is done for each of them takes longer than a node may be silent.
+    // What is done for all of them takes three times as long as a node may be silent, on whatever machine: for each of them it is looked
+    // whether the dead node ran a call.
     installation
         .database
-        .change("INSERT INTO organizations (id, created_at) SELECT 'o' || n, now() FROM generate_series(1, 1200) n")
+        .change(
+            "INSERT INTO organizations (id, created_at) SELECT 'o' || n, now() FROM generate_series(1, 300) n;
+             CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN NULL; END $$;
+             CREATE TRIGGER slowly BEFORE UPDATE ON tool_calls FOR EACH STATEMENT EXECUTE FUNCTION slowly()",
+        )
         .await;
     first.signal(Signal::KILL);
     first.wait();

@@ -4,7 +4,7 @@ use kitbag_testkit::cluster::{APP, SUPERUSER, run, try_run};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::database::{Way, all_are_ready, all_say_so, socket_of, until_told};
+use crate::apart::{State, Way, all_are_ready, all_say_so, socket_of, until_told};
 use crate::kit::{Installation, ask_nobody, calls, command, new_chat, output, over, until, until_there};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,12 +35,12 @@ async fn what_a_call_left_is_kept_though_the_tree_could_not_be_read_when_it_ende
     let asked = "SELECT pid FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'SELECT bytes FROM workspace_nodes%'";
     until("a node is asked for", async || (try_run(&mut looking, asked).await.unwrap() > 0).then_some(())).await;
-    way.cut();
+    way.is(State::Cut);
     run(&mut holding, "ROLLBACK").await;
     all_say_so(&server).await;
     // It is over when nobody waits for it any more, and is not recorded.
     waiting.await.unwrap().expect_error(503, "UNAVAILABLE");
-    way.mend();
+    way.is(State::Open);
     all_are_ready(&server).await;
     let ended = over(&server[0], &format!("{}/{id}", calls(&chat))).await;
     assert_eq!(ended["status"], "success", "{ended}");

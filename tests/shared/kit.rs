@@ -120,10 +120,10 @@ impl<'a> Chat<'a> {
         self.server.post(&self.path("workspace/gc"), &json!({ "graceSeconds": 0 })).await.expect(200)
     }
 
-    /// Everything that the states need is there and whole.
+    /// Everything that the states need is there and whole, and was: what was lost and is still in a folder would be mended, and told.
     pub(crate) async fn is_whole(&self) {
         let found = self.server.post(&self.path("workspace/fsck"), &json!({})).await.expect(200);
-        assert_eq!(found["problems"], json!([]), "{found}");
+        assert_eq!((&found["problems"], &found["mended"]), (&json!([]), &json!([])), "{found}");
     }
 }
 

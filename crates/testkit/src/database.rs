@@ -221,6 +221,11 @@ impl TestDatabase {
         rows.expect("read the table")
     }
 
+    /// The texts that a statement asks for, whoever's rows they are of. PostgreSQL only.
+    pub async fn texts(&self, sql: &'static str) -> Vec<String> {
+        sqlx::query_scalar(sql).fetch_all(&mut self.connect(SUPERUSER).await).await.expect("read the rows")
+    }
+
     /// The tables of PostgreSQL, and the files of the data folder, that hold a text somewhere.
     pub async fn places_of(&self, text: &str) -> Vec<String> {
         let mut found = Vec::new();

@@ -51,7 +51,14 @@ def call(number, name, args, token):
         send({"method": "notifications/progress", "params": report})
     if args.get("mark"):
         open(args["mark"], "w", encoding="utf-8").close()
-    if stops[number].wait(args["seconds"]):
+    if args.get("line"):
+        note(args["line"])
+    stop = stops[number]
+    while "until" in args and not os.path.exists(args["until"]) and not stop.wait(0.02):
+        pass
+    if "until" in args and not stop.is_set():
+        note(f"answers {args['mark']}")
+    if stop.wait(args["seconds"]):
         note("cancelled")
     return text("waited")
 

@@ -1,7 +1,5 @@
 //! Nodes that are killed or paused while they have the process of a server.
 
-use std::time::{Duration, Instant};
-
 use kitbag_testkit::Answer;
 use reqwest::Method;
 use rustix::process::Signal;
@@ -25,9 +23,8 @@ async fn whoever_needs_the_server_of_a_killed_node_starts_it() {
     // It may have been heard: nobody repeats it.
     let ended = over(&servers[asks], &begun).await;
     assert_eq!(ended["error"]["code"], "MCP_SERVER_NOT_CONNECTED", "{ended}");
-    let asked = Instant::now();
+    // Asked for once: who looks for the next holder for longer than a node is patient ends with an error.
     let second = pid(&servers[asks], &chat).await;
-    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
     assert_ne!(first, second);
     until("nothing is left of the first", async || (!lives(first)).then_some(())).await;
     let third = (0..3).find(|node| ![holder, asks].contains(node)).unwrap();

@@ -50,7 +50,7 @@ impl Notes {
     }
 
     /// All processes that were started, in order.
-    fn started(&self) -> Vec<i32> {
+    pub(crate) fn started(&self) -> Vec<i32> {
         self.lines().iter().filter_map(|line| line.parse().ok()).collect()
     }
 
@@ -61,7 +61,7 @@ impl Notes {
 }
 
 /// Whether a process is there and not just unburied.
-fn lives(pid: i32) -> bool {
+pub(crate) fn lives(pid: i32) -> bool {
     stat(pid).is_some_and(|fields| !fields[0].starts_with(['Z', 'X']))
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn connected(server: &Server) -> Value {
 }
 
 /// Adds the server that keeps a value at one of the nodes, and waits until all of them know it.
-async fn add(servers: &[Server], at: usize, notes: &Notes) -> usize {
+pub(crate) async fn add(servers: &[Server], at: usize, notes: &Notes) -> usize {
     servers[at].post(SERVERS, &notes.launch()).await.expect(201);
     for server in servers {
         connected(server).await;
@@ -96,21 +96,21 @@ async fn add(servers: &[Server], at: usize, notes: &Notes) -> usize {
     holder(servers, *notes.alive().first().expect("it was started"))
 }
 
-async fn call(server: &Server, chat: &str, tool: &str, args: Value) -> Answer {
+pub(crate) async fn call(server: &Server, chat: &str, tool: &str, args: Value) -> Answer {
     let body = json!({ "toolId": format!("mcp:keeps~keeps:{tool}"), "args": args });
     server.post(&calls(chat), &body).await
 }
 
 /// The text of a call that goes well.
 #[track_caller]
-fn said(answer: Answer) -> String {
+pub(crate) fn said(answer: Answer) -> String {
     let call = answer.expect(200);
     assert_eq!(call["status"], "success", "{call}");
     call["result"]["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
 /// The process that serves the calls of a node.
-async fn pid(server: &Server, chat: &str) -> i32 {
+pub(crate) async fn pid(server: &Server, chat: &str) -> i32 {
     said(call(server, chat, "pid", json!({})).await).parse().unwrap()
 }
 
@@ -133,12 +133,12 @@ async fn nodes<const N: usize>() -> (Installation, Vec<Server>) {
 }
 
 /// A node that is not this one.
-fn other(servers: &[Server], than: usize) -> usize {
+pub(crate) fn other(servers: &[Server], than: usize) -> usize {
     (than + 1) % servers.len()
 }
 
 /// Waits until there is one process, and which.
-async fn the_only_one(notes: &Notes) -> i32 {
+pub(crate) async fn the_only_one(notes: &Notes) -> i32 {
     until("there is one process", async || {
         let alive = notes.alive();
         (alive.len() == 1).then(|| alive[0])

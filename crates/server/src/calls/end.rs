@@ -1,6 +1,7 @@
 //! Calls that are ended before their time: by a person, with their chat or toolset, or with the server.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kitbag_model::{Action, CallError, CallErrorCode, CallStatus, ChatId, OrgId, ToolCall, ToolCallId};
@@ -133,10 +134,15 @@ impl Calls {
         tokio::join!(self.0.workers.shut_down(), self.0.containers.shut_down());
     }
 
-    /// Ends all calls, because the server ends.
+    /// Ends all calls, because the server ends, and waits for them once.
     pub(crate) async fn interrupt(&self) {
         self.close();
+        // None begins any more. Those that did not end by then, since their ends cannot be recorded, do not end by waiting for them again.
+        if self.0.interrupted.load(Ordering::SeqCst) {
+            return;
+        }
         self.end_all(&CallError::new(CallErrorCode::Interrupted, "the server stopped while it ran")).await;
+        self.0.interrupted.store(true, Ordering::SeqCst);
     }
 
     /// Ends all calls.

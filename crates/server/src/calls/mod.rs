@@ -23,6 +23,7 @@ mod traced;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -181,6 +182,8 @@ struct Inner {
     waited_for: Mutex<HashSet<(OrgId, Timestamp)>>,
     /// Calls of which nobody knows whether they were recorded, and since when.
     doubts: Mutex<HashMap<live::Key, Instant>>,
+    /// Whether all were ended and waited for, because the server ends.
+    interrupted: AtomicBool,
     queue: Queue,
     pace: Pace,
     places: Places,
@@ -226,6 +229,7 @@ impl Calls {
             companies: Mutex::default(),
             waited_for: Mutex::default(),
             doubts: Mutex::default(),
+            interrupted: AtomicBool::new(false),
             queue: Queue::new(settings.max_queue_per_chat, settings.max_queue),
             pace: Pace::default(),
             places: Places::new(AT_ONCE),
@@ -247,7 +251,7 @@ impl Calls {
         }
     }
 
-    /// Waits until a call is over, if it runs here. The call as it is then.
+    /// Waits until a call is over: for as long as that takes if it runs here, else not for long. The call as it is then.
     pub(crate) async fn wait(&self, org: &OrgId, asked: Asked) -> Result<Arc<ToolCall>, ApiError> {
         let work = asked.take_work();
         let Asked { call, live, .. } = asked;
@@ -269,7 +273,8 @@ impl Calls {
             }
             return Box::pin(self.recorded_end(org, &call)).await.map(Arc::new);
         }
-        Ok(Arc::new(Box::pin(self.again(org, &call)).await?))
+        // Another node has it, or had it: from when that one is dead until somebody has said how its calls ended takes a moment.
+        Box::pin(self.recorded_end(org, &call)).await.map(Arc::new)
     }
 
     /// How a call ended of which only the record tells: its work is over here, but another node may have it, or may say that it is dead with
@@ -279,7 +284,7 @@ impl Calls {
         loop {
             match self.again(org, call).await {
                 Ok(found) if found.status != CallStatus::Running => return Ok(found),
-                Err(error) if Instant::now() >= until => return Err(error),
+                Err(error) if error.code() == Code::NotFound || Instant::now() >= until => return Err(error),
                 Ok(_) if Instant::now() >= until => {
                     let message = format!("how the call {} ends is not known yet; ask for it later", call.id);
                     return Err(ApiError::new(Code::Unavailable, message));

@@ -15,8 +15,8 @@ impl Nodes {
         }
     }
 
-    /// A quota of what may be at the same time, with what of it others have. It is counted without a lock: nodes that ask at the very same
-    /// moment may each have one more. `counted` are calls that this node counts itself, wherever they run.
+    /// A quota of what may be at the same time, with what of it others have. It is counted without a lock: in a burst at
+    /// many nodes each may take all that it saw free, so there are never more than the quota at any of them. `counted` are calls that this node counts itself, wherever they run.
     pub(crate) async fn with_others(
         &self,
         org: &OrgId,

@@ -30,7 +30,7 @@ async fn converse(mut stream: BufReader<TcpStream>, number: usize, state: &State
         let asked = read(&mut stream, number).await?;
         let reply = state.answer(asked);
         match answer(&mut stream, reply).await {
-            Ok(true) => {}
+            Ok(true) => state.answered(),
             Ok(false) => return Ok(()),
             Err(error) => {
                 state.hung_up();

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -44,6 +45,7 @@ pub(super) struct State {
     otherwise: Mutex<HashMap<String, Reply>>,
     asked: watch::Sender<Vec<Asked>>,
     hung_up: watch::Sender<usize>,
+    answered: AtomicUsize,
 }
 
 impl StandIn {
@@ -106,6 +108,11 @@ impl StandIn {
         self.state.asked.borrow().clone()
     }
 
+    /// How many answers were said to their end, whether or not somebody has read them.
+    pub fn answered(&self) -> usize {
+        self.state.answered.load(Ordering::SeqCst)
+    }
+
     /// How many answers of the script nobody asked for.
     pub fn unused(&self) -> usize {
         self.state.script.lock().unwrap().values().map(VecDeque::len).sum()
@@ -139,6 +146,10 @@ impl State {
             let message = format!("the script of the stand-in has no answer for {path}");
             Reply::json(400, &serde_json::json!({"error": {"type": "invalid_request_error", "message": message}}))
         })
+    }
+
+    pub(super) fn answered(&self) {
+        self.answered.fetch_add(1, Ordering::SeqCst);
     }
 
     pub(super) fn hung_up(&self) {
