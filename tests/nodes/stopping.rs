@@ -6,9 +6,8 @@ use serde_json::json;
 use crate::apart::{Apart, State, all_are, all_say_so, are_there, until_told};
 use crate::kit::{begin, calls, command, is_running, is_whole, output, over, until, until_there};
 
-/// It has a call that runs, and one whose end is kept.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_stops_while_its_database_is_away() {
+/// A node without its database has a call that runs and one whose end is kept when it is told to stop.
+async fn a_node_stops_while_its_database_is(state: State) {
     let mut apart = Apart::with(&["--drain-seconds", "1"]).await;
     let word = format!("6{}.25", std::process::id());
     let runs = begin(&apart.servers[0], &apart.chats[0], &format!("touch begun; sleep {word}")).await;
@@ -20,7 +19,7 @@ async fn a_node_stops_while_its_database_is_away() {
     let workspace = apart.workspace(0, &chat);
     until_there(&workspace.join("begun")).await;
     // Both of them, so that nobody takes it for dead before it stops.
-    all_are(&apart.ways, State::Cut);
+    all_are(&apart.ways, state);
     all_say_so(&apart.servers).await;
     std::fs::write(workspace.join("go"), "").unwrap();
     let [first, second] = &mut apart.servers;
@@ -46,4 +45,14 @@ async fn a_node_stops_while_its_database_is_away() {
     for chat in [&apart.chats[0], &chat] {
         is_whole(second, chat).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_stops_while_its_database_is_away() {
+    a_node_stops_while_its_database_is(State::Cut).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_stops_while_its_database_says_nothing() {
+    a_node_stops_while_its_database_is(State::Silent).await;
 }

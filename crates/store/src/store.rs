@@ -191,7 +191,8 @@ impl Store {
                 pools.readers.close().await;
                 pools.writer.close().await;
             }
-            Database::Postgres(pool) => pool.close().await,
+            // One that says nothing any more gives no connection back.
+            Database::Postgres(pool) => drop(tokio::time::timeout(PATIENCE, pool.close()).await),
         }
     }
 }
