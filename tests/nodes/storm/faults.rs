@@ -1,5 +1,7 @@
 //! What breaks: nodes and machines are killed and paused, the database crashes or says nothing, the bucket is out of reach.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,6 +47,20 @@ enum Fault {
 pub(crate) struct Use {
     pub(crate) files: usize,
     pub(crate) kilobytes: u64,
+}
+
+/// If a process has so many open files, it is told which.
+const MANY: usize = 200;
+
+/// How many there are of which kind: `socket`, `pipe`, or what a path ends with.
+fn kinds(open: &[PathBuf]) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for path in open {
+        let text = path.to_string_lossy();
+        let kind = text.split_once(':').map_or_else(|| text.rsplit('/').next().unwrap_or_default(), |(kind, _)| kind);
+        *kinds.entry(kind.to_owned()).or_default() += 1;
+    }
+    kinds
 }
 
 /// Starts a node behind its port.
@@ -162,7 +178,12 @@ impl Parts {
         }
         for pid in pids {
             let home = std::path::PathBuf::from(format!("/proc/{pid}"));
-            let files = std::fs::read_dir(home.join("fd")).map_or(0, Iterator::count);
+            let open = std::fs::read_dir(home.join("fd")).into_iter().flatten().flatten();
+            let open: Vec<_> = open.filter_map(|file| std::fs::read_link(file.path()).ok()).collect();
+            let files = open.len();
+            if files > MANY {
+                println!("{pid} has {files} open files: {:?}", kinds(&open));
+            }
             let status = std::fs::read_to_string(home.join("status")).unwrap_or_default();
             let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
             let memory = memory.and_then(|text| text.split_whitespace().next()?.parse().ok());

@@ -128,6 +128,9 @@ impl RunError {
 
     /// Whether trying again may help. Not if somebody else has the chat.
     fn may_pass(&self) -> bool {
+        if let Self::Workspace(WorkspaceError::Collected) = self {
+            return true;
+        }
         let store = match self {
             Self::Store(error) | Self::Workspace(WorkspaceError::Store(error)) => error,
             _ => return false,

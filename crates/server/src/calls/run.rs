@@ -388,6 +388,10 @@ impl RunError {
             Self::Workspace(error @ (WorkspaceError::Lost | WorkspaceError::Elsewhere(_))) => {
                 CallError::new(CallErrorCode::Interrupted, error.to_string())
             }
+            Self::Workspace(WorkspaceError::Collected) => {
+                let why = "the files of the chat are collected again and again; what the tool left is kept with the next change";
+                CallError::new(CallErrorCode::Unavailable, why)
+            }
             Self::Workspace(WorkspaceError::NoChat) => CallError::new(CallErrorCode::Cancelled, "the chat was deleted"),
             Self::Workspace(WorkspaceError::Cas(CasError::Distant { .. })) => {
                 let why = "the store of the files did not answer; if the tool ran, what it left in the workspace is kept with the next change";

@@ -94,7 +94,13 @@ impl Lease {
         match &recorded {
             Ok((_, Some(manifest))) => self.tell(before, Some(manifest)).await,
             Ok(_) => {}
-            Err(_) => self.forget().await,
+            Err(error) => {
+                self.forget().await;
+                // It is tried again, and brings then what is relied on.
+                if matches!(error, WorkspaceError::Collected) {
+                    self.work_in_now(|_, _| Ok(())).await?;
+                }
+            }
         }
         recorded.map(|(call, _)| call)
     }

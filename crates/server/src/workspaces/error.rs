@@ -19,6 +19,9 @@ pub(crate) enum WorkspaceError {
     /// Somebody else changed the workspace in the meantime.
     #[error("the workspace has changed in the meantime")]
     Conflict,
+    /// Somebody collected what a state relies on, after it was taken. Taken again, it brings that again.
+    #[error("what was kept before was collected in the meantime")]
+    Collected,
     /// A name is taken, and so long that no number fits behind it.
     #[error("{0} is taken, and its name is too long to get a number")]
     NameTaken(WorkPath),
@@ -65,7 +68,7 @@ impl From<WorkspaceError> for ApiError {
         match error {
             WorkspaceError::NoChat => Self::new(Code::NotFound, "there is no such chat"),
             WorkspaceError::NoManifest => Self::new(Code::NotFound, "there is no such manifest in this chat"),
-            WorkspaceError::Conflict => {
+            WorkspaceError::Conflict | WorkspaceError::Collected => {
                 Self::new(Code::Conflict, "the workspace has changed in the meantime; read it again")
             }
             error @ WorkspaceError::Busy(call) => {

@@ -18,6 +18,9 @@ use super::nodes::StoredNodes;
 use super::{Slot, WorkspaceError, Workspaces, shared};
 use crate::nodes::HeldChat;
 
+/// So often a state is taken in a row that a collection came in between of. A server that slept collects when it wakes, whoever has the chat by then.
+const TAKES: u32 = 5;
+
 /// What a collection forgot.
 pub(crate) struct Collected {
     pub(crate) nodes: usize,
@@ -258,7 +261,7 @@ impl Lease {
     ) -> Result<(), WorkspaceError> {
         match generation {
             Some(generation) if !tx.hold_blob_generation(self.0.chat, generation).await? => {
-                Err(WorkspaceError::Conflict)
+                Err(WorkspaceError::Collected)
             }
             _ => Ok(()),
         }
@@ -291,7 +294,16 @@ impl Lease {
     /// means is kept. That state, and where the folder is; none if the chat went to another branch than the message's.
     pub(crate) async fn ready_for(&self, message: MessageId) -> Result<Option<Ready>, WorkspaceError> {
         let lease = self.clone();
-        uncancelled(async move { lease.do_ready_for(message).await }).await
+        uncancelled(async move {
+            for _ in 1..TAKES {
+                match lease.do_ready_for(message).await {
+                    Err(WorkspaceError::Collected) => {}
+                    done => return done,
+                }
+            }
+            lease.do_ready_for(message).await
+        })
+        .await
     }
 
     /// Every call waits for this, so it asks the database once and the disk once.
