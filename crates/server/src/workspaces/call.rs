@@ -1,15 +1,16 @@
 //! What a tool call does to a workspace: it holds it, and what it left is kept together with the call's own record.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use kitbag_cas::workspace::Snapshot;
 use kitbag_cas::{CasError, Change, tree};
 use kitbag_model::{
-    CallError, CallErrorCode, CallOutcome, ContentHash, Manifest, NewManifest, Source, ToolCall, ToolCallId,
+    CallError, CallErrorCode, CallOutcome, ContentHash, Manifest, MessageId, NewManifest, Source, ToolCall, ToolCallId,
 };
 use kitbag_store::FinishError;
 
-use super::lease::uncancelled;
+use super::lease::{restore, root_of, take, uncancelled};
 use super::{Lease, WorkspaceError};
 use crate::events::WorkspaceChange;
 
@@ -25,7 +26,59 @@ impl Drop for Holding {
     }
 }
 
+/// So often a state is taken in a row that a collection came in between of. A server that slept collects when it wakes, whoever has the chat by then.
+const TAKES: u32 = 5;
+
+/// The state that a folder is in, if it was ever kept, and where the folder is.
+type Ready = (Option<Manifest>, PathBuf);
+
 impl Lease {
+    /// Makes the folder ready for a call that belongs to a message: it is the active state, and what was changed in it by other
+    /// means is kept. That state, and where the folder is; none if the chat went to another branch than the message's.
+    pub(crate) async fn ready_for(&self, message: MessageId) -> Result<Option<Ready>, WorkspaceError> {
+        let lease = self.clone();
+        uncancelled(async move {
+            for _ in 1..TAKES {
+                match lease.do_ready_for(message).await {
+                    Err(WorkspaceError::Collected) => {}
+                    done => return done,
+                }
+            }
+            lease.do_ready_for(message).await
+        })
+        .await
+    }
+
+    /// Every call waits for this, so it asks the database once and the disk once.
+    async fn do_ready_for(&self, message: MessageId) -> Result<Option<Ready>, WorkspaceError> {
+        let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
+        let generation = match self.0.workspaces.storage.is_shared() {
+            true => tx.blob_generation(self.0.chat).await?,
+            false => None,
+        };
+        let chat = tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
+        if !tx.is_on_active_line(self.0.chat, message).await? {
+            return Ok(None);
+        }
+        let active = match chat.active_manifest_id {
+            Some(id) => tx.manifest(self.0.chat, id).await?,
+            None => None,
+        };
+        drop(tx);
+        let (root, moved) = (root_of(active.as_ref()), self.has_moved());
+        if moved {
+            self.alone().await;
+        }
+        let looked = self.work(move |workspace, nodes| {
+            restore(workspace, nodes, root, moved, generation)?;
+            workspace.open_up()?;
+            Ok((take(workspace, nodes, root)?, workspace.path().to_owned()))
+        });
+        let (snapshot, folder) = looked.await?;
+        self.has_arrived();
+        Ok(Some((self.keep_taken(active, &snapshot, Source::Edit, None).await?, folder)))
+    }
+
     /// From now on whoever wants to change something hears which call is at work.
     pub(crate) fn hold_for(&self, call: ToolCallId) -> Holding {
         self.0.slot.holder.send_replace(Some(call));

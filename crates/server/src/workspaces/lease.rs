@@ -1,6 +1,6 @@
 //! The right to change one chat's workspace.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -17,9 +17,6 @@ use tracing::Instrument;
 use super::nodes::StoredNodes;
 use super::{Slot, WorkspaceError, Workspaces, shared};
 use crate::nodes::HeldChat;
-
-/// So often a state is taken in a row that a collection came in between of. A server that slept collects when it wakes, whoever has the chat by then.
-const TAKES: u32 = 5;
 
 /// What a collection forgot.
 pub(crate) struct Collected {
@@ -72,9 +69,6 @@ pub(super) fn uncancelled<T: Send + 'static>(
     async move { task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())) }
 }
 
-/// The state that a folder is in, if it was ever kept, and where the folder is.
-type Ready = (Option<Manifest>, PathBuf);
-
 impl Lease {
     pub(super) fn new(workspaces: Workspaces, org: OrgId, chat: ChatId, slot: Arc<Slot>, right: Right) -> Self {
         Self(Arc::new(Held { workspaces, org, chat, slot, right }))
@@ -120,7 +114,7 @@ impl Lease {
     }
 
     /// It was.
-    fn has_arrived(&self) {
+    pub(super) fn has_arrived(&self) {
         if let Right::Change(_, Some(held)) = &self.0.right {
             held.has_arrived();
         }
@@ -201,7 +195,7 @@ impl Lease {
     }
 
     /// Keeps a state that was taken, if it is not the active one. The active state from now on.
-    async fn keep_taken(
+    pub(super) async fn keep_taken(
         &self,
         active: Option<Manifest>,
         snapshot: &Snapshot,
@@ -288,52 +282,6 @@ impl Lease {
         }
         self.restore().await?;
         self.keep(Source::Edit, None).await
-    }
-
-    /// Makes the folder ready for a call that belongs to a message: it is the active state, and what was changed in it by other
-    /// means is kept. That state, and where the folder is; none if the chat went to another branch than the message's.
-    pub(crate) async fn ready_for(&self, message: MessageId) -> Result<Option<Ready>, WorkspaceError> {
-        let lease = self.clone();
-        uncancelled(async move {
-            for _ in 1..TAKES {
-                match lease.do_ready_for(message).await {
-                    Err(WorkspaceError::Collected) => {}
-                    done => return done,
-                }
-            }
-            lease.do_ready_for(message).await
-        })
-        .await
-    }
-
-    /// Every call waits for this, so it asks the database once and the disk once.
-    async fn do_ready_for(&self, message: MessageId) -> Result<Option<Ready>, WorkspaceError> {
-        let mut tx = self.0.workspaces.store.read(&self.0.org).await?;
-        let generation = match self.0.workspaces.storage.is_shared() {
-            true => tx.blob_generation(self.0.chat).await?,
-            false => None,
-        };
-        let chat = tx.chat(self.0.chat).await?.ok_or(WorkspaceError::NoChat)?;
-        if !tx.is_on_active_line(self.0.chat, message).await? {
-            return Ok(None);
-        }
-        let active = match chat.active_manifest_id {
-            Some(id) => tx.manifest(self.0.chat, id).await?,
-            None => None,
-        };
-        drop(tx);
-        let (root, moved) = (root_of(active.as_ref()), self.has_moved());
-        if moved {
-            self.alone().await;
-        }
-        let looked = self.work(move |workspace, nodes| {
-            restore(workspace, nodes, root, moved, generation)?;
-            workspace.open_up()?;
-            Ok((take(workspace, nodes, root)?, workspace.path().to_owned()))
-        });
-        let (snapshot, folder) = looked.await?;
-        self.has_arrived();
-        Ok(Some((self.keep_taken(active, &snapshot, Source::Edit, None).await?, folder)))
     }
 
     /// Changes the folder and keeps what came of it. If that cannot be done, the folder goes back to the active state: what
@@ -571,7 +519,7 @@ pub(super) fn root_of(manifest: Option<&Manifest>) -> ContentHash {
 }
 
 /// Makes the folder be a state, if it is known to be another or none.
-fn restore(
+pub(super) fn restore(
     workspace: &mut Workspace,
     nodes: &StoredNodes<'_>,
     root: ContentHash,
@@ -597,7 +545,11 @@ fn restore(
 }
 
 /// Takes the state that the folder is in, which follows `before`.
-fn take(workspace: &mut Workspace, nodes: &StoredNodes<'_>, before: ContentHash) -> Result<Snapshot, WorkspaceError> {
+pub(super) fn take(
+    workspace: &mut Workspace,
+    nodes: &StoredNodes<'_>,
+    before: ContentHash,
+) -> Result<Snapshot, WorkspaceError> {
     match workspace.snapshot(nodes) {
         Err(CasError::Limit { .. }) => {
             // Perhaps nothing was added, and the limits were higher when the active state was kept.
