@@ -11,10 +11,12 @@ use crate::{BINARY, serve};
 
 const CHATS: &str = "/v1/orgs/local/chats";
 
-/// A shell that knows nothing but the data folder.
+/// A shell that knows nothing but the data folder, and where rows and bytes are.
 fn sh(database: &TestDatabase, script: &str) -> Command {
     let mut shell = Command::new("sh");
-    shell.args(["-c", script]).env_clear().env("PATH", "/usr/bin:/bin").env("KITBAG_DATA", database.data());
+    let known = Program::on(BINARY, database).command(&[]);
+    shell.args(["-c", script]).env_clear().envs(known.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.env("PATH", "/usr/bin:/bin");
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     shell
 }
@@ -175,7 +177,7 @@ async fn nobody_talks_to_the_address_of_a_dead_server() {
     let rogue = std::net::TcpListener::bind(first.url.trim_start_matches("http://")).unwrap();
     rogue.set_nonblocking(true).unwrap();
     // A server that holds the folder and has not said yet where it is: it waits for a database that does not come.
-    let waiting = Program::new(BINARY, database.data()).env("KITBAG_DATABASE", "postgres://u@127.0.0.1:1/x");
+    let waiting = Program::on(BINARY, &database).env("KITBAG_DATABASE", "postgres://u@127.0.0.1:1/x");
     let mut waiting = waiting.start(&["serve", "--listen", "127.0.0.1:0"]);
     while fs::exists(database.data().join("server.json")).unwrap() {
         assert!(waiting.try_wait().unwrap().is_none());
