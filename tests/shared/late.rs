@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::kit::{BINARY, Chat, MASTER_KEY, installation, node, stop};
+use crate::kit::{BINARY, Chat, MASTER_KEY, import, installation, node, stop};
 
 /// The folder through which a server is told where to wait.
 struct Held(TempDir);
@@ -40,8 +40,26 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     panic!("it never came to this: {what}");
 }
 
+/// Who brings the state in between.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum By {
+    /// Somebody who can do it again.
+    Put,
+    /// A tool, which cannot.
+    Call,
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_kept_that_a_late_collection_took_away() {
+    a_collection_comes_late(By::Put).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_tool_left_is_brought_again_after_a_late_collection() {
+    a_collection_comes_late(By::Call).await;
+}
+
+async fn a_collection_comes_late(by: By) {
     let (database, bucket) = installation().await;
     let held = Held::at("collecting");
     let program = Program::on(BINARY, &database)
@@ -53,6 +71,7 @@ async fn nothing_is_kept_that_a_late_collection_took_away() {
     let gate = Gate::before(&bucket);
     let beside = database.beside().in_bucket(&bucket.through(&gate));
     let quick = node(&beside);
+    import(&quick).await;
     let there = Chat::new(&slow).await;
     there.put("first.txt", "kept before").await.expect(201);
 
@@ -67,16 +86,23 @@ async fn nothing_is_kept_that_a_late_collection_took_away() {
     until("the chat is taken", async || here.put("second.txt", "kept meanwhile").await.status.is_success()).await;
 
     // It brings the bytes of the next state, and is not told yet that they are there.
-    let content = vec![9; 400_000];
+    let content = "9".repeat(400_000);
     let folder = bucket.open().folder(&format!("orgs/local/chats/{}", here.id));
     let is_there = async || {
         let objects = folder.list().await.unwrap();
-        objects.iter().any(|object| object.key.ends_with(&sha256(&content)))
+        objects.iter().any(|object| object.key.ends_with(&sha256(content.as_bytes())))
     };
     gate.leave_unanswered_after(300_000);
     let (id, sent) = (here.id.clone(), content.clone());
     let generation = "SELECT blob_generation FROM chats";
-    let put = async { Chat { server: &quick, id: id.clone() }.put("third.bin", sent).await };
+    let put = async {
+        let chat = Chat { server: &quick, id: id.clone() };
+        let args = json!({ "path": "third.bin", "content": sent });
+        match by {
+            By::Put => chat.put("third.bin", sent).await,
+            By::Call => quick.post(&chat.path("tool-calls"), &json!({ "toolId": "app:write", "args": args })).await,
+        }
+    };
     let meanwhile = async {
         until("the bytes are in the bucket", is_there).await;
         assert_eq!(database.count(generation).await, 0);
@@ -89,10 +115,19 @@ async fn nothing_is_kept_that_a_late_collection_took_away() {
     };
     let (answer, ()) = tokio::join!(put, meanwhile);
 
-    // What relied on that is not kept. The client is told, and sends it again.
-    answer.expect_error(409, "CONFLICT");
-    assert!(here.manifest().await["files"].get("third.bin").is_none());
-    here.put("third.bin", content.clone()).await.expect(201);
+    // What relied on that is not kept. The client is told, and sends it again; of a call it is taken again.
+    match by {
+        By::Put => {
+            answer.expect_error(409, "CONFLICT");
+            assert!(here.manifest().await["files"].get("third.bin").is_none());
+            here.put("third.bin", content.clone()).await.expect(201);
+        }
+        By::Call => {
+            let call = answer.expect(200);
+            assert_eq!((&call["status"], &call["warnings"]), (&json!("success"), &json!([])), "{call}");
+            assert_eq!(here.manifest().await["id"], call["postManifestId"]);
+        }
+    }
     assert!(is_there().await);
     here.is_whole().await;
     drop(there);
@@ -104,6 +139,6 @@ async fn nothing_is_kept_that_a_late_collection_took_away() {
     let anew = Chat { server: &third, id };
     assert_eq!(anew.text("first.txt").await, "kept before");
     assert_eq!(anew.text("second.txt").await, "kept meanwhile");
-    assert!(anew.read("third.bin").await.unwrap() == content);
+    assert!(anew.read("third.bin").await.unwrap() == content.as_bytes());
     anew.is_whole().await;
 }
