@@ -16,9 +16,10 @@ pub(crate) const CONNECTIONS: u32 = 16;
 /// How many of them organisations share. The others are for what must not wait for any of them: a node says that it is alive.
 pub(crate) const SHARED: usize = CONNECTIONS as usize - 2;
 
-/// A statement that runs longer is a defect, and a lock that is held longer is another's.
+/// A statement that runs longer is a defect, and a lock that is held longer is another's. A server that falls asleep within a transaction keeps what it has
+/// locked from the others, its own row among it, by which they would say that it is dead: no longer than a node may be silent.
 const SESSION: &str = "SET statement_timeout = '30s'; SET lock_timeout = '5s'; \
-     SET idle_in_transaction_session_timeout = '60s'";
+     SET idle_in_transaction_session_timeout = '15s'";
 
 /// Connects, and checks the schema's version, the role and the protection of every tenant's table.
 pub(crate) async fn open(url: &Secret) -> Result<PgPool, OpenError> {
