@@ -3,12 +3,12 @@
 //! organisation. Nobody waits.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kitbag_model::OrgId;
 
 use crate::api::error::{ApiError, Code};
+use crate::bounded::one_less;
 
 /// After so many seconds it is worth trying again: streams are closed when somebody goes, which is seldom sooner.
 const AGAIN: u32 = 10;
@@ -79,15 +79,6 @@ impl Drop for Share {
         counted.all -= 1;
         one_less(&mut counted.of_org, &self.one.0);
         one_less(&mut counted.of_one, &self.one);
-    }
-}
-
-fn one_less<K: Eq + Hash>(counted: &mut HashMap<K, usize>, key: &K) {
-    if let Some(count) = counted.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counted.remove(key);
-        }
     }
 }
 
